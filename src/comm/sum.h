@@ -1,0 +1,15 @@
+/* The sum over members in the order of the row tree. Inner to this room. */
+#ifndef ROUX_COMM_SUM_H
+#define ROUX_COMM_SUM_H
+
+#include <stdint.h>
+#include "base/dtype.h"
+
+/*
+ * out [n] = the sum of `members` arrays of n elements that begin at multiples of `stride` elements in `parts`, in this
+ * order: with members = o * 2^k, o odd, part r gets r + 2^k, r + 2 * 2^k, ... added for r < 2^k; then r gets r + 2^(k-1),
+ * and so on down to one. F32, F64, or I64 (wraps). Overwrites `parts`. `out` lies outside of it.
+ */
+void members_sum(enum dtype dtype, void *out, void *parts, int64_t stride, int members, int64_t n);
+
+#endif

@@ -1,0 +1,251 @@
+/*
+ * What rank 0 shows: a progress line on a terminal, plain lines elsewhere, and metrics.jsonl in the log folder. Numbers in the
+ * file are the shortest decimals that read back as the same doubles, so that two runs can be compared to the bit.
+ */
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "train/trainer.h"
+
+struct metrics {
+    FILE *file;
+    bool terminal, quiet, json, line_stands;
+    double window_start;  /* tokens per second are those since the last line */
+    int64_t window_tokens, window_step;
+    double val_loss;
+    bool has_val;
+};
+
+static bool speaks(const struct trainer *t)
+{
+    return t->world->rank == 0 && t->metrics != NULL;
+}
+
+/* ---- the file ---- */
+
+static int64_t step_of(const char *line)
+{
+    static const char head[] = "{\"step\":";
+
+    return text_starts(line, head) ? strtoll(line + sizeof head - 1, NULL, 10) : -1;
+}
+
+/* Lines behind the resumed step will be written again. */
+static status cut_back(const char *path, int64_t step)
+{
+    struct arena a = { 0 };
+    struct text kept = { 0 };
+    char *bytes, *line, *end;
+    size_t length;
+    status s;
+
+    if (!file_is_there(path)) {
+        return OK;
+    }
+    TRY_OR(release, s, file_read(&a, path, (size_t)1 << 32, &bytes, &length));
+    for (line = bytes; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        int64_t at = step_of(line);
+
+        if (at >= 0 && at <= step) {
+            text_add_n(&kept, line, (size_t)(end + 1 - line));
+        }
+    }
+    s = file_replace(path, text_of(&kept), kept.length);
+release:
+    text_release(&kept);
+    arena_release(&a);
+    return s;
+}
+
+static status file_begin(struct trainer *t)
+{
+    const char *path = path_join(&t->run, t->log_dir, "metrics.jsonl");
+
+    TRY(folder_make(t->log_dir));
+    TRY(cut_back(path, t->at.step == 0 ? -1 : t->at.step));
+    t->metrics->file = fopen(path, "ae");
+    if (t->metrics->file == NULL) {
+        return fail(ERR_IO, "%s: cannot be opened for writing", path);
+    }
+    return file_replace(path_join(&t->run, t->log_dir, "recipe.yaml"), t->spec->recipe_text, strlen(t->spec->recipe_text));
+}
+
+static void add_number(struct text *line, const char *key, double x)
+{
+    char number[32];
+
+    text_add_format(line, ",\"%s\":%s", key, isfinite(x) ? text_double(number, x) : "null");
+}
+
+static void write_line(const struct metrics *m, struct text *line)
+{
+    text_add(line, "}\n");
+    if (m->file != NULL) {
+        fputs(text_of(line), m->file);
+        fflush(m->file);
+    }
+    if (m->json) {
+        fputs(text_of(line), stdout);
+        fflush(stdout);
+    }
+    text_release(line);
+}
+
+/* ---- the console ---- */
+
+static void clear_line(struct metrics *m)
+{
+    if (m->line_stands) {
+        fputs("\r\033[K", stderr);
+        m->line_stands = false;
+    }
+}
+
+void metrics_event(struct trainer *t, const char *format, ...)
+{
+    struct text line = { 0 };
+    va_list list;
+
+    if (!speaks(t)) {
+        return;
+    }
+    va_start(list, format);
+    text_add_format_list(&line, format, list);
+    va_end(list);
+    clear_line(t->metrics);
+    if (!t->metrics->quiet) {
+        log_info("%s", text_of(&line));
+    }
+    text_release(&line);
+}
+
+static void step_text(const struct trainer *t, const struct step_report *r, double rate, struct text *line)
+{
+    const struct train_spec *s = t->spec;
+    char left[32], per_second[32];
+    double seconds = rate > 0 ? (double)((s->max_steps - t->at.step) * s->accumulate * s->B * s->S *
+                                         mesh_data_size(&t->mesh)) / rate : 0;
+
+    text_add_format(line, "step %lld/%lld  loss %.4f", (long long)t->at.step, (long long)s->max_steps, r->loss);
+    if (t->metrics->has_val) {
+        text_add_format(line, "  val %.4f", t->metrics->val_loss);
+    }
+    text_add_format(line, "  norm %.3f  lr %.3g  %s tokens/s  %s left", r->grad_norm, r->lr, text_count(per_second, (int64_t)rate),
+                    text_seconds(left, seconds));
+    if (r->skipped) {
+        text_add(line, "  skipped");
+    }
+}
+
+static double window_rate(struct trainer *t, double now)
+{
+    double seconds = now - t->metrics->window_start;
+
+    return seconds > 0 ? (double)(t->at.tokens - t->metrics->window_tokens) / seconds : 0;
+}
+
+static void show_step(struct trainer *t, const struct step_report *r, double rate, bool due)
+{
+    struct metrics *m = t->metrics;
+    struct text line = { 0 };
+
+    if (m->quiet || (!m->terminal && !due)) {
+        return;
+    }
+    step_text(t, r, rate, &line);
+    if (m->terminal) {
+        fprintf(stderr, "\r\033[K%s", text_of(&line));
+        m->line_stands = true;
+    } else {
+        log_info("%s", text_of(&line));
+    }
+    text_release(&line);
+}
+
+void metrics_step(struct trainer *t, const struct step_report *r)
+{
+    struct metrics *m = t->metrics;
+    struct text line = { 0 };
+    double now = clock_seconds(), rate;
+    bool due;
+
+    if (!speaks(t) || t->spec->log_every == 0) {
+        return;
+    }
+    due = t->at.step % t->spec->log_every == 0 || t->at.step == t->spec->max_steps;
+    rate = window_rate(t, now);
+    show_step(t, r, rate, due);
+    text_add_format(&line, "{\"step\":%lld", (long long)t->at.step);
+    add_number(&line, "loss", r->loss);
+    add_number(&line, "grad_norm", r->grad_norm);
+    add_number(&line, "lr", r->lr);
+    add_number(&line, "next_lr", r->next_lr);
+    text_add_format(&line, ",\"targets\":%lld,\"tokens\":%lld,\"rows\":%lld", (long long)r->targets, (long long)t->at.tokens,
+                    (long long)t->at.rows_consumed);
+    add_number(&line, "seconds", r->seconds);
+    add_number(&line, "tokens_per_second", rate);
+    if (r->skipped) {
+        text_add(&line, ",\"skipped\":true");
+    }
+    write_line(m, &line);
+    if (due) {
+        m->window_start = now;
+        m->window_tokens = t->at.tokens;
+    }
+}
+
+void metrics_validation(struct trainer *t, double loss, int64_t targets, double seconds)
+{
+    struct text line = { 0 };
+
+    if (!speaks(t)) {
+        return;
+    }
+    t->metrics->val_loss = loss;
+    t->metrics->has_val = true;
+    metrics_event(t, "step %lld: validation loss %.4f, perplexity %.3f, over %lld tokens", (long long)t->at.step, loss, exp(loss),
+                  (long long)targets);
+    text_add_format(&line, "{\"step\":%lld", (long long)t->at.step);
+    add_number(&line, "val_loss", loss);
+    add_number(&line, "perplexity", exp(loss));
+    text_add_format(&line, ",\"val_targets\":%lld", (long long)targets);
+    add_number(&line, "val_seconds", seconds);
+    write_line(t->metrics, &line);
+    /* Validation is no training time. */
+    t->metrics->window_start += seconds;
+}
+
+status metrics_open(struct trainer *t, const struct train_options *o)
+{
+    struct metrics *m;
+
+    if (t->world->rank != 0) {
+        return OK;
+    }
+    m = arena_take(&t->run, sizeof *m);
+    *m = (struct metrics) { .terminal = isatty(STDERR_FILENO) == 1 && !o->quiet, .quiet = o->quiet, .json = o->json,
+                            .window_start = clock_seconds(), .window_tokens = t->at.tokens };
+    t->metrics = m;
+    return file_begin(t);
+}
+
+void metrics_close(struct trainer *t)
+{
+    if (speaks(t)) {
+        if (t->metrics->line_stands) {
+            fputc('\n', stderr);
+        }
+        if (t->metrics->file != NULL) {
+            fclose(t->metrics->file);
+        }
+        t->metrics = NULL;
+    }
+}

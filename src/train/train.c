@@ -1,0 +1,328 @@
+/* One rank of a training job, from set-up to the last export. */
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "train/trainer.h"
+
+/* ---- set-up ---- */
+
+static int ranks_here(void)
+{
+    const char *size = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    int n = size == NULL ? 1 : atoi(size);
+
+    return n < 1 ? 1 : n;
+}
+
+/* The recipe's, else OMP_NUM_THREADS, else this process's cores shared among the ranks of the node. */
+static int threads_of(const struct train_spec *spec)
+{
+    const char *asked = getenv("OMP_NUM_THREADS");
+    cpu_set_t set;
+    int cores = 1;
+
+    if (spec->threads > 0) {
+        return spec->threads;
+    }
+    if (asked != NULL && atoi(asked) > 0) {
+        return atoi(asked);
+    }
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        cores = CPU_COUNT(&set) / ranks_here();
+    }
+    return cores < 1 ? 1 : cores;
+}
+
+/* Rank 0's name on every rank: a start time may differ by a second between them. */
+static status share_text(struct trainer *t, const char *mine, const char **out)
+{
+    int64_t length = (int64_t)strlen(mine) + 1;
+    struct collective size = { .kind = COMM_BROADCAST, .dtype = DT_I64, .out = &length, .n = 1 };
+    struct collective bytes = { .kind = COMM_BROADCAST, .dtype = DT_U8 };
+    char *text;
+
+    TRY(comm_run(t->world, &size));
+    text = arena_take(&t->run, (size_t)length);
+    if (t->world->rank == 0) {
+        memcpy(text, mine, (size_t)length);
+    }
+    bytes.out = text;
+    bytes.n = length;
+    TRY(comm_run(t->world, &bytes));
+    *out = text;
+    return OK;
+}
+
+static status amount(const struct batch_amount *a, int64_t available, const char *key, int64_t *out)
+{
+    *out = a->is_share ? (int64_t)(a->value * (double)available) : (int64_t)a->value;
+    if (a->is_share && a->value > 0 && *out == 0) {
+        return fail(ERR_RECIPE, "%s is %g of %lld batches, which is none; give a number of batches", key, a->value,
+                    (long long)available);
+    }
+    return OK;
+}
+
+static status open_validation(struct trainer *t)
+{
+    const struct train_spec *s = t->spec;
+    int64_t steps = t->train.global_batches / s->accumulate;
+
+    if (s->val_batches.value <= 0) {
+        return OK;
+    }
+    if (s->val_dir_count == 0) {
+        if (t->world->rank == 0) {
+            log_warning("trainer.limit_val_batches asks for validation, but model.data.val_dir is empty: there is none");
+        }
+        return OK;
+    }
+    TRY(corpus_open(&t->val_corpus, s->val_dirs, s->val_dir_count));
+    TRY(sampler_open(&t->val, &t->val_corpus, s->val_B, s->S, s->model.vocab, mesh_data_index(&t->mesh), mesh_data_size(&t->mesh)));
+    batch_make(&t->val_batch, &t->run, s->val_B, s->S);
+    TRY(amount(&s->val_batches, t->val.global_batches, "trainer.limit_val_batches", &t->val_batches));
+    if (t->val_batches > t->val.global_batches) {
+        t->val_batches = t->val.global_batches;
+    }
+    steps = steps < 1 ? 1 : steps;
+    t->val_every = s->val_interval.is_share ? (int64_t)(s->val_interval.value * (double)steps) : (int64_t)s->val_interval.value;
+    if (s->val_interval.is_share && s->val_interval.value > 0 && t->val_every == 0) {
+        t->val_every = 1;
+    }
+    if (t->val_every > steps) {
+        return fail(ERR_RECIPE, "trainer.val_check_interval is %lld, but an epoch has only %lld steps", (long long)t->val_every,
+                    (long long)steps);
+    }
+    t->validates = true;
+    return OK;
+}
+
+static status open_data(struct trainer *t)
+{
+    const struct train_spec *s = t->spec;
+
+    if (s->synthetic) {
+        TRY(corpus_synthetic(&t->train_corpus, s->seed, s->S, s->model.vocab));
+    } else {
+        TRY(corpus_open(&t->train_corpus, s->train_dirs, s->train_dir_count));
+    }
+    TRY(sampler_open(&t->train, &t->train_corpus, s->B, s->S, s->model.vocab, mesh_data_index(&t->mesh), mesh_data_size(&t->mesh)));
+    t->train.strict = s->strict_rows;
+    batch_make(&t->batch, &t->run, s->B, s->S);
+    return open_validation(t);
+}
+
+/* What can fail at the end is tried at the start: every folder that will be written to. */
+static status open_folders(struct trainer *t)
+{
+    const struct train_spec *s = t->spec;
+
+    if (t->world->rank != 0) {
+        return OK;
+    }
+    TRY(folder_make(t->log_dir));
+    TRY(folder_make(s->checkpoint_dir));
+    if (s->final_export_dir != NULL && s->export_last) {
+        TRY(folder_make(path_folder(&t->run, s->final_export_dir)));
+    }
+    return OK;
+}
+
+static void greet(const struct trainer *t)
+{
+    const struct train_spec *s = t->spec;
+    const struct residents *r = &t->programs.residents;
+    char parameters[32], state[32], temporaries[32], rows[32];
+
+    if (t->world->rank != 0) {
+        return;
+    }
+    log_info("%s, %s parameters, precision %s, kernels %s, %d rank%s x %d thread%s", s->model.family->name,
+             text_count(parameters, spec_parameters(&s->model)), s->real == DT_F64 ? "64" : "32", t->kernels->family, t->world->size,
+             t->world->size == 1 ? "" : "s", t->threads, t->threads == 1 ? "" : "s");
+    log_info("memory of a rank: %s for weights, gradients, moments and inputs, %s for temporaries",
+             text_bytes(state, (uint64_t)r->bytes), text_bytes(temporaries, (uint64_t)r->temp_bytes));
+    log_info("%s rows; a step trains %lld sequences of %lld tokens", text_count(rows, t->train_corpus.rows),
+             (long long)(s->B * s->accumulate * mesh_data_size(&t->mesh)), (long long)s->S);
+}
+
+static status set_up(struct trainer *t)
+{
+    TRY(mesh_open(&t->mesh, t->world, t->spec->size));
+    TRY(kernels_find(t->spec->real, &t->kernels));
+    t->threads = threads_of(t->spec);
+    TRY(comm_agree(t->world, open_data(t)));
+    TRY(programs_make(&t->programs, &t->run, t->spec, &t->mesh, t->kernels, t->threads));
+    TRY(comm_agree(t->world, device_open(&t->device, t->kernels, &t->mesh, t->threads, &t->programs.residents)));
+    TRY(share_text(t, t->spec->log_dir, &t->log_dir));
+    return comm_agree(t->world, open_folders(t));
+}
+
+static status load_pretrained(struct trainer *t)
+{
+    struct tensor_folder f = { 0 };
+    int extra = 0;
+    status s;
+
+    TRY_OR(close, s, tensor_folder_open(&f, &t->run, t->spec->hf_folder));
+    TRY_OR(close, s, weights_load(t->programs.model.weights, &t->device, &t->programs.learn, &f, &extra));
+    if (extra > 0 && t->world->rank == 0) {
+        log_info("%s: %d tensors that this model has no use for are ignored", t->spec->hf_folder, extra);
+    }
+close:
+    tensor_folder_close(&f);
+    return s;
+}
+
+static status first_weights(struct trainer *t)
+{
+    bool resumed;
+
+    TRY(trainer_resume(t, &resumed));
+    if (resumed) {
+        return OK;
+    }
+    if (t->spec->pretrained) {
+        return comm_agree(t->world, load_pretrained(t));
+    }
+    weights_init(t->programs.model.weights, &t->device, &t->programs.learn, t->spec->seed);
+    return OK;
+}
+
+/* ---- the loop ---- */
+
+static status validate(struct trainer *t)
+{
+    double start = clock_seconds(), loss;
+    int64_t targets;
+
+    TRY(trainer_validate(t, &loss, &targets));
+    metrics_validation(t, loss, targets, clock_seconds() - start);
+    return OK;
+}
+
+/* After the step whose number within its epoch is a multiple of the interval. */
+static bool validation_due(const struct trainer *t)
+{
+    int64_t epoch = t->train.global_batches / t->spec->accumulate;
+
+    if (!t->validates || t->val_every <= 0) {
+        return false;
+    }
+    epoch = epoch < 1 ? 1 : epoch;
+    return ((t->at.step - 1) % epoch + 1) % t->val_every == 0;
+}
+
+static status save_what_is_due(struct trainer *t)
+{
+    const struct train_spec *s = t->spec;
+    bool last = t->at.step == s->max_steps;
+    char name[64];
+
+    if ((s->save_every > 0 && t->at.step % s->save_every == 0) || (last && s->save_last)) {
+        snprintf(name, sizeof name, "step_%lld", (long long)t->at.step);
+        TRY(trainer_save(t, name));
+    }
+    if (last && s->export_last && s->final_export_dir != NULL) {
+        return trainer_export(t, s->final_export_dir);
+    }
+    if ((s->export_every > 0 && t->at.step % s->export_every == 0) || (last && s->export_last)) {
+        return trainer_export(t, arena_format(&t->run, "%s/full/steps_%lld", s->checkpoint_dir, (long long)t->at.step));
+    }
+    return OK;
+}
+
+static status stop(struct trainer *t)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "stop_%lld", (long long)t->at.step);
+    if (t->spec->save_on_stop) {
+        TRY(trainer_save(t, name));
+    }
+    return fail(ERR_STOPPED, "stopped by a signal after step %lld%s", (long long)t->at.step,
+                t->spec->save_on_stop ? "; the same command goes on from there" : " without saving (exp_manager.save_on_stop is false)");
+}
+
+static status loop(struct trainer *t)
+{
+    const struct train_spec *s = t->spec;
+    struct step_report r;
+
+    while (t->at.step < s->max_steps) {
+        TRY(trainer_step(t, &r));
+        metrics_step(t, &r);
+        if (t->at.skipped_in_a_row >= s->max_skipped) {
+            return fail(ERR_DIVERGED, "%lld steps in a row had no usable gradient (trainer.max_skipped_steps)",
+                        (long long)t->at.skipped_in_a_row);
+        }
+        if (r.stop && t->at.step < s->max_steps) {
+            return stop(t);
+        }
+        TRY(save_what_is_due(t));
+        if (validation_due(t)) {
+            TRY(validate(t));
+        }
+    }
+    return OK;
+}
+
+static void say_goodbye(struct trainer *t)
+{
+    const struct row_counts *c = &t->train.counts;
+    char seconds[32], tokens[32];
+
+    metrics_event(t, "max_steps reached: %lld steps, %s tokens in %s", (long long)t->at.step, text_count(tokens, t->at.tokens),
+                  text_seconds(seconds, clock_seconds() - t->start_seconds));
+    metrics_event(t, "rows of rank 0: %lld trained, %lld of them padded, %lld cut; %lld passed over; %lld steps skipped",
+                  (long long)c->taken, (long long)c->padded, (long long)c->cut, (long long)c->passed_over, (long long)t->at.skipped);
+}
+
+static status run(struct trainer *t, const struct train_options *o)
+{
+    bool fresh;
+
+    TRY(set_up(t));
+    TRY(first_weights(t));
+    fresh = t->at.step == 0;
+    TRY(comm_agree(t->world, metrics_open(t, o)));
+    greet(t);
+    if (t->at.step >= t->spec->max_steps) {
+        metrics_event(t, "step %lld of %lld is done already: nothing to train", (long long)t->at.step, (long long)t->spec->max_steps);
+        return OK;
+    }
+    if (t->validates && fresh) {
+        TRY(validate(t));
+    }
+    TRY(loop(t));
+    say_goodbye(t);
+    return OK;
+}
+
+status train_run(const struct train_spec *spec, struct comm *world, const struct train_options *o)
+{
+    struct trainer t = { .spec = spec, .world = world, .start_seconds = clock_seconds() };
+    status s;
+
+    log_set_rank(world->rank, world->size);
+    if (o->quiet) {
+        log_set_level(LOG_WARNING);
+    }
+    s = run(&t, o);
+    metrics_close(&t);
+    sampler_close(&t.train);
+    sampler_close(&t.val);
+    corpus_close(&t.train_corpus);
+    corpus_close(&t.val_corpus);
+    device_close(&t.device);
+    programs_release(&t.programs);
+    mesh_close(&t.mesh);
+    arena_release(&t.run);
+    return s;
+}

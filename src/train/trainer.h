@@ -1,0 +1,99 @@
+/*
+ * Inside the room: one rank's training as a struct, and the verbs that the files here share.
+ *
+ * Lifetimes: `run` holds everything described here until train_run ends; tensor memory is the device's, taken once.
+ */
+#ifndef ROUX_TRAIN_TRAINER_H
+#define ROUX_TRAIN_TRAINER_H
+
+#include "checkpoint/checkpoint.h"
+#include "data/batch.h"
+#include "model/model.h"
+#include "program/device.h"
+#include "train/train.h"
+
+/* The three programs of a recipe and the memory they share; also built for ranks that this process is not. */
+struct programs {
+    struct model model;
+    struct program learn, update, judge;
+    struct residents residents;
+    struct memory_plan learn_plan, update_plan, judge_plan;
+    struct model_inputs learn_in, judge_in;
+    val loss, judge_loss;       /* [B] F64 */
+    val scalars, judge_scalars; /* I64 [SCALAR_WORDS] */
+    val update_scalars, hyper, clip;
+};
+
+MUST_USE status programs_make(struct programs *p, struct arena *a, const struct train_spec *t, const struct mesh *mesh,
+                              const struct kernels *kernels, int threads);
+void programs_release(struct programs *p);
+
+/* Counters that a checkpoint brings back. */
+struct progress {
+    int64_t step;          /* optimizer steps, skipped ones included */
+    int64_t updates;       /* AdamW's own counter: steps that changed weights */
+    int64_t skipped, skipped_in_a_row;
+    int64_t rows_consumed; /* over all ranks */
+    int64_t tokens;        /* positions trained, over all ranks */
+};
+
+struct trainer {
+    const struct train_spec *spec;
+    struct arena run;
+    struct comm *world;
+    struct mesh mesh;
+    const struct kernels *kernels;
+    int threads;
+    struct programs programs;
+    struct device device;
+    struct corpus train_corpus, val_corpus;
+    struct sampler train, val;
+    bool validates;
+    int64_t val_batches, val_every; /* micro-batches of a validation; steps between validations */
+    struct batch batch, val_batch;
+    struct progress at;
+    const char *log_dir;            /* rank 0's choice, on every rank */
+    const char *stop_folder;        /* a stop_<k> that this run resumed: removed after the next publication */
+    struct metrics *metrics;
+    double start_seconds;
+};
+
+/* ---- step.c ---- */
+
+struct step_report {
+    double loss, grad_norm, lr, clip_scale, next_lr;
+    int64_t targets;       /* valid ones, all ranks */
+    bool skipped, stop;    /* stop: some rank was asked to */
+    double seconds;
+};
+
+/* One optimizer step: all micro-batches, then update. Collective over world. */
+MUST_USE status trainer_step(struct trainer *t, struct step_report *out);
+
+/* Mean loss over the validation batches. Collective over world. */
+MUST_USE status trainer_validate(struct trainer *t, double *loss, int64_t *targets);
+
+/* ---- save.c ---- */
+
+/* A sharded checkpoint called `name` below <checkpoint_dir>/sharded. Collective over world. */
+MUST_USE status trainer_save(struct trainer *t, const char *name);
+
+/* Restores what `resume_from`, a stop_<k>, or resume_if_exists asks for; `resumed` says whether anything was. Collective. */
+MUST_USE status trainer_resume(struct trainer *t, bool *resumed);
+
+/* A Hugging Face folder. Collective over world. */
+MUST_USE status trainer_export(struct trainer *t, const char *folder);
+
+/* ---- metrics.c: rank 0's console and metrics.jsonl; does nothing on other ranks ---- */
+
+MUST_USE status metrics_open(struct trainer *t, const struct train_options *o);
+void metrics_close(struct trainer *t);
+void metrics_step(struct trainer *t, const struct step_report *r);
+void metrics_validation(struct trainer *t, double loss, int64_t targets, double seconds);
+void metrics_event(struct trainer *t, const char *format, ...) FORMAT(2, 3); /* a line that must not tear the progress line */
+
+/* ---- signals.c ---- */
+
+int train_stop_signal(void); /* the signal that asked for a stop; 0 if none did */
+
+#endif

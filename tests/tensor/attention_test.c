@@ -1,0 +1,253 @@
+#include "kernel_case.h"
+
+struct attention_case {
+    int64_t B, S, H, G, d, window;
+    bool documents;
+    enum dtype real;
+};
+
+static const struct attention_case cases[] = {
+    { 1, 1, 1, 1, 1, 0, false, DT_F32 },  { 2, 7, 4, 2, 8, 0, false, DT_F32 },
+    { 3, 17, 6, 2, 3, 5, false, DT_F32 }, { 1, 70, 2, 1, 40, 0, true, DT_F32 },
+    { 2, 40, 3, 3, 8, 7, true, DT_F32 },  { 1, 150, 2, 1, 5, 33, false, DT_F32 },
+    { 1, 33, 1, 1, 31, 1, true, DT_F32 }, { 5, 64, 2, 2, 2, 0, true, DT_F32 },
+};
+
+enum { CASES = sizeof cases / sizeof cases[0], MOST = 400 };
+
+static int64_t width_of(const struct attention_case *c)
+{
+    return (c->H + 2 * c->G) * c->d;
+}
+
+/* Documents of 11 positions, in odd sequences of 20. */
+static void starts_of(const struct attention_case *c, int32_t *starts)
+{
+    for (int64_t t = 0; t < c->B * c->S; t++) {
+        int64_t length = t / c->S % 2 == 0 ? 11 : 20, position = t % c->S;
+
+        starts[t] = c->documents ? (int32_t)(position / length * length) : 0;
+    }
+}
+
+static struct buffer qkv_of(const struct attention_case *c)
+{
+    return buffer_random(c->real, c->B * c->S * width_of(c), 1, 2);
+}
+
+/* q, k and v stand side by side, as the program holds them. */
+static struct attention_args arguments(const struct attention_case *c, const struct buffer *qkv,
+                                       const int32_t *starts)
+{
+    int64_t width = width_of(c);
+
+    return (struct attention_args){ .q = qkv->data,
+                                    .k = from(qkv, c->H * c->d),
+                                    .v = from(qkv, (c->H + c->G) * c->d),
+                                    .starts = c->documents ? starts : NULL,
+                                    .B = c->B,
+                                    .S = c->S,
+                                    .H = c->H,
+                                    .G = c->G,
+                                    .d = c->d,
+                                    .window = c->window,
+                                    .ldq = width,
+                                    .ldk = width,
+                                    .ldv = width,
+                                    .ldo = c->H * c->d,
+                                    .lddq = width,
+                                    .lddk = width,
+                                    .lddv = width,
+                                    .lddo = c->H * c->d,
+                                    .scale = 1 / sqrt((double)c->d) };
+}
+
+static void run_attention(const struct kernels *k, int threads, const void *options,
+                          struct outputs *out)
+{
+    const struct attention_case *c = options;
+    struct buffer qkv = qkv_of(c), dout = buffer_random(c->real, c->B * c->S * c->H * c->d, 2, 1);
+    int32_t starts[MOST];
+    struct attention_args a = arguments(c, &qkv, starts);
+    struct buffer scratch = buffer_make(DT_U8, (int64_t)k->attention_scratch(&a, threads));
+
+    starts_of(c, starts);
+    out->of[0] = buffer_make(c->real, c->B * c->S * c->H * c->d);
+    out->of[1] = buffer_make(c->real, c->B * c->S * c->H);
+    out->of[2] = buffer_make(c->real, c->B * c->S * width_of(c));
+    a.o = out->of[0].data;
+    a.lse = out->of[1].data;
+    a.scratch = scratch.data;
+    FOR_TEAM(t, threads)
+    {
+        k->attention(&a, t);
+    }
+    a.dout = dout.data;
+    a.dq = out->of[2].data;
+    a.dk = from(&out->of[2], c->H * c->d);
+    a.dv = from(&out->of[2], (c->H + c->G) * c->d);
+    FOR_TEAM(t, threads)
+    {
+        k->attention_d(&a, t);
+    }
+    buffer_free(&qkv);
+    buffer_free(&dout);
+    buffer_free(&scratch);
+}
+
+struct truth {
+    struct buffer qkv, dout;
+    int32_t starts[MOST];
+    long double *o, *lse, *dqkv;
+};
+
+static long double dot_of(const struct buffer *a, int64_t i, const struct buffer *b, int64_t j,
+                          int64_t n)
+{
+    long double sum = 0;
+
+    for (int64_t e = 0; e < n; e++) {
+        sum += (long double)at(a, i + e) * (long double)at(b, j + e);
+    }
+    return sum;
+}
+
+/* One query: its output, lse, and what it adds to the derivatives. */
+static void query_truth(const struct attention_case *c, struct truth *t, int64_t b, int64_t h,
+                        int64_t i)
+{
+    int64_t row = b * c->S + i, width = width_of(c), g = h / (c->H / c->G),
+            q = row * width + h * c->d;
+    int64_t first = c->documents ? t->starts[row] : 0, o = (row * c->H + h) * c->d;
+    long double p[MOST], sum = 0, drop = 0, scale = 1 / sqrtl((long double)c->d);
+
+    if (c->window > 0 && i - c->window + 1 > first) {
+        first = i - c->window + 1;
+    }
+    for (int64_t j = first; j <= i; j++) {
+        p[j] = expl(scale *
+                    dot_of(&t->qkv, q, &t->qkv, (b * c->S + j) * width + (c->H + g) * c->d, c->d));
+        sum += p[j];
+    }
+    t->lse[(b * c->H + h) * c->S + i] = logl(sum);
+    for (int64_t j = first; j <= i; j++) {
+        int64_t v = (b * c->S + j) * width + (c->H + c->G + g) * c->d;
+
+        p[j] /= sum;
+        for (int64_t e = 0; e < c->d; e++) {
+            t->o[o + e] += p[j] * (long double)at(&t->qkv, v + e);
+        }
+    }
+    for (int64_t e = 0; e < c->d; e++) {
+        drop += t->o[o + e] * (long double)at(&t->dout, o + e);
+    }
+    for (int64_t j = first; j <= i; j++) {
+        int64_t key = (b * c->S + j) * width + (c->H + g) * c->d, v = key + c->G * c->d;
+        long double ds = p[j] * (dot_of(&t->dout, o, &t->qkv, v, c->d) - drop) * scale;
+
+        for (int64_t e = 0; e < c->d; e++) {
+            t->dqkv[v + e] += p[j] * (long double)at(&t->dout, o + e);
+            t->dqkv[q + e] += ds * (long double)at(&t->qkv, key + e);
+            t->dqkv[key + e] += ds * (long double)at(&t->qkv, q + e);
+        }
+    }
+}
+
+static void attention_and_its_derivative(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * CASES; i++) {
+        struct attention_case c = cases[i / 2];
+        struct truth t;
+        struct outputs out;
+
+        c.real = both_types[i % 2];
+        out = check_everywhere(c.real, run_attention, &c);
+        t = (struct truth){ .qkv = qkv_of(&c),
+                            .dout = buffer_random(c.real, c.B * c.S * c.H * c.d, 2, 1),
+                            .o = truth_make(c.B * c.S * c.H * c.d),
+                            .lse = truth_make(c.B * c.S * c.H),
+                            .dqkv = truth_make(c.B * c.S * width_of(&c)) };
+        starts_of(&c, t.starts);
+        for (int64_t q = 0; q < c.B * c.H * c.S; q++) {
+            query_truth(&c, &t, q / c.S / c.H, q / c.S % c.H, q % c.S);
+        }
+        assert_near(&out.of[0], t.o, tolerance_of(c.real));
+        assert_near(&out.of[1], t.lse, tolerance_of(c.real));
+        assert_near(&out.of[2], t.dqkv, tolerance_of(c.real));
+        free(t.o);
+        free(t.lse);
+        free(t.dqkv);
+        buffer_free(&t.qkv);
+        buffer_free(&t.dout);
+        outputs_free(&out);
+    }
+}
+
+/* Forward on positions [first, first + S) of sequence b alone. */
+static struct buffer piece_of(const struct attention_case *whole, int64_t b, int64_t first,
+                              int64_t S)
+{
+    struct attention_case c = *whole;
+    struct buffer qkv = qkv_of(whole), o, lse, scratch;
+    struct attention_args a;
+    const struct kernels *k;
+
+    EXPECT_OK(kernels_find(c.real, &k));
+    c.B = 1;
+    c.S = S;
+    c.documents = false;
+    a = arguments(&c, &qkv, NULL);
+    o = buffer_make(c.real, S * c.H * c.d);
+    lse = buffer_make(c.real, S * c.H);
+    scratch = buffer_make(DT_U8, (int64_t)k->attention_scratch(&a, 1));
+    a.q = (const char *)a.q + (size_t)((b * whole->S + first) * width_of(&c)) * dtype_bytes(c.real);
+    a.k = (const char *)a.k + (size_t)((b * whole->S + first) * width_of(&c)) * dtype_bytes(c.real);
+    a.v = (const char *)a.v + (size_t)((b * whole->S + first) * width_of(&c)) * dtype_bytes(c.real);
+    a.o = o.data;
+    a.lse = lse.data;
+    a.scratch = scratch.data;
+    k->attention(&a, (struct team){ 0, 1 });
+    buffer_free(&qkv);
+    buffer_free(&lse);
+    buffer_free(&scratch);
+    return o;
+}
+
+/* A position's output depends on the keys it sees: not on the batch, later positions, or where its document lies. */
+static void attention_rows_do_not_know_their_neighbours(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct attention_case plain = { 2, 75, 4, 2, 24, i < 2 ? 0 : 9, false, both_types[i % 2] },
+                              packed = plain;
+        struct outputs whole = check_everywhere(plain.real, run_attention, &plain), documents;
+
+        packed.documents = true;
+        documents = check_everywhere(packed.real, run_attention, &packed);
+        for (int64_t b = 0; b < 2; b++) {
+            int64_t length = b == 0 ? 11 : 20;
+            struct buffer prefix = piece_of(&plain, b, 0, 45),
+                          document = piece_of(&plain, b, 2 * length, length);
+
+            assert_memory_equal(prefix.data, from(&whole.of[0], b * 75 * 4 * 24), prefix.bytes);
+            assert_memory_equal(document.data,
+                                from(&documents.of[0], (b * 75 + 2 * length) * 4 * 24),
+                                document.bytes);
+            buffer_free(&prefix);
+            buffer_free(&document);
+        }
+        outputs_free(&whole);
+        outputs_free(&documents);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention_and_its_derivative),
+        cmocka_unit_test(attention_rows_do_not_know_their_neighbours),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
