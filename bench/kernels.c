@@ -1,5 +1,6 @@
 /*
- * GFLOP/s of the kernels that a step spends its time in, for every family of this processor, on one thread and on all.
+ * GFLOP/s of the kernels that a step spends its time in, for every family of this processor, on one
+ * thread and on all.
  *
  *   kernels [T K N]      default: 2048 rows; 128 and 512 wide
  *

@@ -22,9 +22,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data + 1, size);
     if (row_parse(text, size, vocab, &a, &row, &fault)) {
         for (int64_t i = 0; i < row.length; i++) {
-            check(row.ids[i] >= 0 && row.ids[i] < vocab, "an id outside of the vocabulary was let through");
-            check(row.labels[i] == -100 || (row.labels[i] >= 0 && row.labels[i] < vocab), "a label is no id");
-            check(row.starts[i] <= i && (i == 0 || row.starts[i] >= row.starts[i - 1]), "starts fall");
+            check(row.ids[i] >= 0 && row.ids[i] < vocab,
+                  "an id outside of the vocabulary was let through");
+            check(row.labels[i] == -100 || (row.labels[i] >= 0 && row.labels[i] < vocab),
+                  "a label is no id");
+            check(row.starts[i] <= i && (i == 0 || row.starts[i] >= row.starts[i - 1]),
+                  "starts fall");
         }
     } else {
         check(fault.at <= size && fault.text[0] != '\0', "a fault without place or text");

@@ -22,8 +22,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         uint64_t at = f.data_begin;
 
         for (size_t i = 0; i < f.count; i++) {
-            check(f.entries[i].begin == at && f.entries[i].end >= at, "a hole or overlap was let through");
-            check(tensor_file_find(&f, f.entries[i].name) == &f.entries[i], "a tensor is not found by its name");
+            check(f.entries[i].begin == at && f.entries[i].end >= at,
+                  "a hole or overlap was let through");
+            check(tensor_file_find(&f, f.entries[i].name) == &f.entries[i],
+                  "a tensor is not found by its name");
             at = f.entries[i].end;
         }
         check(at == f.size, "the data does not end with the file");

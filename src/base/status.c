@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#undef fail /* status.h has a substitute for the analyser */
+
 enum { FAIL_TEXT_ROOM = 4096 };
 
 static _Thread_local char fail_buffer[FAIL_TEXT_ROOM];

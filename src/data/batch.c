@@ -3,19 +3,25 @@
 
 #include "base/log.h"
 
-status sampler_open(struct sampler *s, const struct corpus *corpus, int64_t B, int64_t S, int64_t vocab, int data_index,
-                    int data_size)
+status sampler_open(struct sampler *s, const struct corpus *corpus, int64_t B, int64_t S,
+                    int64_t vocab, int data_index, int data_size)
 {
     int64_t n;
 
-    check(B > 0 && S > 0 && S <= INT32_MAX && data_size > 0 && data_index >= 0 && data_index < data_size,
-          "a sampler of %lld x %lld, data index %d of %d", (long long)B, (long long)S, data_index, data_size);
-    *s = (struct sampler){
-        .corpus = corpus, .B = B, .S = S, .vocab = vocab, .data_index = data_index, .data_size = data_size
-    };
+    check(B > 0 && S > 0 && S <= INT32_MAX && data_size > 0 && data_index >= 0 &&
+              data_index < data_size,
+          "a sampler of %lld x %lld, data index %d of %d", (long long)B, (long long)S, data_index,
+          data_size);
+    *s = (struct sampler){ .corpus = corpus,
+                           .B = B,
+                           .S = S,
+                           .vocab = vocab,
+                           .data_index = data_index,
+                           .data_size = data_size };
     if (__builtin_mul_overflow(B, (int64_t)data_size, &n) || corpus->rows < n) {
         return fail(ERR_RECIPE,
-                    "the data set has %lld rows, one step of %lld sequences on each of %d data ranks needs %lld: take a "
+                    "the data set has %lld rows, one step of %lld sequences on each of %d data "
+                    "ranks needs %lld: take a "
                     "smaller train_batch_size, fewer ranks or more data",
                     (long long)corpus->rows, (long long)B, data_size,
                     (long long)(B > INT64_MAX / data_size ? INT64_MAX : B * data_size));
@@ -43,11 +49,13 @@ static status take_row(struct sampler *s, int64_t index, struct batch *out, int6
     TRY(corpus_row(s->corpus, index, s->vocab, &s->scratch, &row));
     if (row.length > s->S) {
         if (s->strict) {
-            return fail(ERR_FORMAT, "%s:%lld: the row has %lld tokens, the sequences of this run have %lld", row.file,
-                        (long long)row.line, (long long)row.length, (long long)s->S);
+            return fail(ERR_FORMAT,
+                        "%s:%lld: the row has %lld tokens, the sequences of this run have %lld",
+                        row.file, (long long)row.line, (long long)row.length, (long long)s->S);
         }
         if (s->counts.cut == 0) {
-            log_warning("%s:%lld: the row has %lld tokens and is cut to %lld; rows that are too long are counted and "
+            log_warning("%s:%lld: the row has %lld tokens and is cut to %lld; rows that are too "
+                        "long are counted and "
                         "not told again",
                         row.file, (long long)row.line, (long long)row.length, (long long)s->S);
         }
@@ -62,11 +70,12 @@ static status take_row(struct sampler *s, int64_t index, struct batch *out, int6
 
 status sampler_take(struct sampler *s, int64_t m, struct batch *out)
 {
-    int64_t n = rows_a_batch(s), at = m % s->global_batches, left = s->corpus->rows - s->global_batches * n;
+    int64_t n = rows_a_batch(s), at = m % s->global_batches,
+            left = s->corpus->rows - s->global_batches * n;
 
     check(m >= 0, "micro-batch %lld", (long long)m);
-    check(out->B == s->B && out->S == s->S, "a batch of %lld x %lld for a sampler of %lld x %lld", (long long)out->B,
-          (long long)out->S, (long long)s->B, (long long)s->S);
+    check(out->B == s->B && out->S == s->S, "a batch of %lld x %lld for a sampler of %lld x %lld",
+          (long long)out->B, (long long)out->S, (long long)s->B, (long long)s->S);
     for (int64_t slot = 0; slot < s->B; slot++) {
         TRY(take_row(s, at * n + slot * s->data_size + s->data_index, out, slot));
     }
@@ -84,7 +93,8 @@ int64_t sampler_rows_consumed(const struct sampler *s, int64_t m)
 
 int64_t sampler_at(const struct sampler *s, int64_t rows_consumed)
 {
-    int64_t pass = rows_consumed / s->corpus->rows, within = rows_consumed % s->corpus->rows / rows_a_batch(s);
+    int64_t pass = rows_consumed / s->corpus->rows,
+            within = rows_consumed % s->corpus->rows / rows_a_batch(s);
 
     return pass * s->global_batches + within;
 }
@@ -93,7 +103,8 @@ void batch_make(struct batch *b, struct arena *a, int64_t B, int64_t S)
 {
     size_t count = (size_t)B * (size_t)S;
 
-    check(B > 0 && S > 0 && S <= INT32_MAX && B <= INT64_MAX / S, "a batch of %lld x %lld", (long long)B, (long long)S);
+    check(B > 0 && S > 0 && S <= INT32_MAX && B <= INT64_MAX / S, "a batch of %lld x %lld",
+          (long long)B, (long long)S);
     *b = (struct batch){ .B = B, .S = S };
     b->ids = arena_take_array(a, count, sizeof *b->ids);
     b->targets = arena_take_array(a, count, sizeof *b->targets);

@@ -64,8 +64,8 @@ static status nothing_fits(const char *folder, const char *ending, const struct 
 }
 
 /* The form of the whole corpus: the first of the table of which any folder has a file. FORMS if none has. */
-static int choose_form(const char *const *folders, const struct folder_files *files, int folder_count,
-                       const char **folder, const char **name)
+static int choose_form(const char *const *folders, const struct folder_files *files,
+                       int folder_count, const char **folder, const char **name)
 {
     for (int form = 0; form < FORMS; form++) {
         for (int i = 0; i < folder_count; i++) {
@@ -82,8 +82,8 @@ static int choose_form(const char *const *folders, const struct folder_files *fi
 }
 
 /* The folder's files with the ending, as a source. */
-static status open_source(struct corpus_source *s, struct arena *a, const char *folder, const struct folder_files *files,
-                          const char *ending)
+static status open_source(struct corpus_source *s, struct arena *a, const char *folder,
+                          const struct folder_files *files, const char *ending)
 {
     char **kept = arena_take_array(a, files->count, sizeof *kept);
     size_t count = 0;
@@ -98,7 +98,8 @@ static status open_source(struct corpus_source *s, struct arena *a, const char *
     }
     TRY(json_source_open(s, folder, kept, count));
     if (s->rows == 0) {
-        return fail(ERR_FORMAT, "%s: %s holds no row", folder, count == 1 ? kept[0] : "none of its files");
+        return fail(ERR_FORMAT, "%s: %s holds no row", folder,
+                    count == 1 ? kept[0] : "none of its files");
     }
     return OK;
 }
@@ -113,8 +114,10 @@ static status open_sources(struct corpus *c, struct arena *a, const char *const 
         return nothing_fits(folders[0], ".json", &files[0]);
     }
     if (!forms[form].is_read) {
-        return fail(ERR_UNSUPPORTED, "%s: holds %s, and %s data sets are not read yet: give a folder of .json files only",
-                    folder, name, forms[form].called);
+        return fail(
+            ERR_UNSUPPORTED,
+            "%s: holds %s, and %s data sets are not read yet: give a folder of .json files only",
+            folder, name, forms[form].called);
     }
     for (int i = 0; i < c->source_count; i++) {
         TRY(open_source(&c->sources[i], a, folders[i], &files[i], forms[form].ending));
@@ -130,7 +133,8 @@ status corpus_open(struct corpus *c, const char *const *folders, int folder_coun
     status s = OK;
 
     check(folder_count > 0, "a corpus of no folder");
-    *c = (struct corpus){ .sources = calloc((size_t)folder_count, sizeof *c->sources), .source_count = folder_count };
+    *c = (struct corpus){ .sources = calloc((size_t)folder_count, sizeof *c->sources),
+                          .source_count = folder_count };
     check(c->sources != NULL, "no memory for %d sources", folder_count);
     files = arena_take_array(&scratch, (size_t)folder_count, sizeof *files);
     for (int i = 0; i < folder_count; i++) {
@@ -154,8 +158,10 @@ done:
 status corpus_synthetic(struct corpus *c, uint64_t seed, int64_t length, int64_t vocab)
 {
     if (length < 1 || length > INT32_MAX || vocab < 1 || vocab > INT32_MAX) {
-        return fail(ERR_RECIPE, "synthetic rows of %lld ids in a vocabulary of %lld: both must be 1 to 2^31 - 1",
-                    (long long)length, (long long)vocab);
+        return fail(
+            ERR_RECIPE,
+            "synthetic rows of %lld ids in a vocabulary of %lld: both must be 1 to 2^31 - 1",
+            (long long)length, (long long)vocab);
     }
     *c = (struct corpus){ .sources = calloc(1, sizeof *c->sources), .source_count = 1 };
     check(c->sources != NULL, "no memory for one source");
@@ -164,11 +170,13 @@ status corpus_synthetic(struct corpus *c, uint64_t seed, int64_t length, int64_t
     return OK;
 }
 
-status corpus_row(const struct corpus *c, int64_t index, int64_t vocab, struct arena *a, struct row *out)
+status corpus_row(const struct corpus *c, int64_t index, int64_t vocab, struct arena *a,
+                  struct row *out)
 {
     const struct corpus_source *s;
 
-    check(index >= 0 && index < c->rows, "row %lld of a corpus of %lld", (long long)index, (long long)c->rows);
+    check(index >= 0 && index < c->rows, "row %lld of a corpus of %lld", (long long)index,
+          (long long)c->rows);
     s = &c->sources[index % c->source_count];
     return s->kind->read(s, index / c->source_count, vocab, a, out);
 }

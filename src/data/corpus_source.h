@@ -10,7 +10,8 @@
 struct corpus_source;
 
 struct source_kind {
-    status (*read)(const struct corpus_source *s, int64_t row, int64_t vocab, struct arena *a, struct row *out);
+    status (*read)(const struct corpus_source *s, int64_t row, int64_t vocab, struct arena *a,
+                   struct row *out);
     void (*close)(struct corpus_source *s);
 };
 
@@ -21,7 +22,8 @@ struct corpus_source {
 };
 
 /* The files names[0..count) of a folder, as JSON lines or arrays, in this order. */
-MUST_USE status json_source_open(struct corpus_source *s, const char *folder, char *const *names, size_t count);
+MUST_USE status json_source_open(struct corpus_source *s, const char *folder, char *const *names,
+                                 size_t count);
 
 void synthetic_source_open(struct corpus_source *s, uint64_t seed, int64_t length, int64_t vocab);
 

@@ -71,7 +71,8 @@ static void place_of(int fd, const char *path, uint64_t offset, uint64_t *line, 
         if (file_read_at(fd, path, piece, length, at) != OK) {
             break;
         }
-        for (const char *p = piece; (p = memchr(p, '\n', (size_t)(piece + length - p))) != NULL; p++) {
+        for (const char *p = piece; (p = memchr(p, '\n', (size_t)(piece + length - p))) != NULL;
+             p++) {
             (*line)++;
             begin = at + (uint64_t)(p - piece) + 1;
         }
@@ -102,8 +103,9 @@ static status push_place(struct search *w, uint64_t begin, uint64_t end, uint64_
         own->places = reallocarray(own->places, own->room, sizeof *own->places);
         check(own->places != NULL, "no memory for the places of %zu rows", own->room);
     }
-    own->places[own->count++] =
-        (struct row_place){ .begin = begin, .length = (uint32_t)(end - begin), .line = (uint32_t)line };
+    own->places[own->count++] = (struct row_place){ .begin = begin,
+                                                    .length = (uint32_t)(end - begin),
+                                                    .line = (uint32_t)line };
     return OK;
 }
 
@@ -136,11 +138,12 @@ static status search_lines(struct search *w)
                 char shown[16];
 
                 return fail(ERR_FORMAT,
-                            "%s:%llu:%llu: row %zu: every line must hold one object, { ... } (found: %s); rows that "
+                            "%s:%llu:%llu: row %zu: every line must hold one object, { ... } "
+                            "(found: %s); rows that "
                             "span lines belong into one array, [ ... ]",
                             w->file->path, (unsigned long long)line,
-                            (unsigned long long)(at + (uint64_t)(p - w->piece) - line_begin + 1), w->own->count,
-                            byte_shown(*p, shown));
+                            (unsigned long long)(at + (uint64_t)(p - w->piece) - line_begin + 1),
+                            w->own->count, byte_shown(*p, shown));
             }
             has_row = has_row || *p == '{';
             newline = memchr(p, '\n', (size_t)(end - p));
@@ -172,8 +175,8 @@ static status array_wrong(struct search *w, uint64_t offset, const char *what, c
     uint64_t line, column;
 
     place_of(w->fd, w->file->path, offset, &line, &column);
-    return fail(ERR_FORMAT, "%s:%llu:%llu: row %zu: %s (found: %s)", w->file->path, (unsigned long long)line,
-                (unsigned long long)column, w->own->count, what, found);
+    return fail(ERR_FORMAT, "%s:%llu:%llu: row %zu: %s (found: %s)", w->file->path,
+                (unsigned long long)line, (unsigned long long)column, w->own->count, what, found);
 }
 
 /* One byte between elements. */
@@ -200,9 +203,10 @@ static status array_between(struct search *w, struct array_search *m, char c, ui
         return OK;
     }
     return array_wrong(w, offset,
-                       m->state == CLOSED   ? "nothing may follow the array"
-                       : m->state == BEHIND ? "a comma or ] must follow an element of the array"
-                                            : "every element of the array must be an object, { ... }",
+                       m->state == CLOSED ? "nothing may follow the array"
+                       : m->state == BEHIND
+                           ? "a comma or ] must follow an element of the array"
+                           : "every element of the array must be an object, { ... }",
                        byte_shown(c, shown));
 }
 
@@ -242,7 +246,9 @@ static status search_array(struct search *w, uint64_t bracket)
             TRY((inside ? array_inside : array_between)(w, &m, w->piece[i], at + i));
         }
     }
-    return m.state == CLOSED ? OK : array_wrong(w, w->file->size, "the array is not closed", "the end of the file");
+    return m.state == CLOSED
+               ? OK
+               : array_wrong(w, w->file->size, "the array is not closed", "the end of the file");
 }
 
 /* Finds the first byte that is not white space; `offset` is the file's size if there is none. */
@@ -331,7 +337,8 @@ static status row_wrong(const struct json_file *f, int fd, const struct row_plac
                 (unsigned long long)column, (long long)row, fault->text);
 }
 
-static status json_read(const struct corpus_source *s, int64_t row, int64_t vocab, struct arena *a, struct row *out)
+static status json_read(const struct corpus_source *s, int64_t row, int64_t vocab, struct arena *a,
+                        struct row *out)
 {
     const struct json_source *own = s->own;
     const struct json_file *f = file_of(own, (size_t)row);
@@ -391,7 +398,8 @@ static char *path_make(const char *folder, const char *name)
     return path;
 }
 
-status json_source_open(struct corpus_source *s, const char *folder, char *const *names, size_t count)
+status json_source_open(struct corpus_source *s, const char *folder, char *const *names,
+                        size_t count)
 {
     struct json_source *own = calloc(1, sizeof *own);
     status result = OK;
@@ -404,7 +412,9 @@ status json_source_open(struct corpus_source *s, const char *folder, char *const
         struct json_file *f = &own->files[own->file_count++];
         int fd;
 
-        *f = (struct json_file){ .path = path_make(folder, names[i]), .fd = -1, .first = own->count };
+        *f = (struct json_file){ .path = path_make(folder, names[i]),
+                                 .fd = -1,
+                                 .first = own->count };
         result = open_file(f->path, &fd, &f->size);
         if (result != OK) {
             break;

@@ -9,7 +9,15 @@
 #include <string.h>
 #include "store/json_scan.h"
 
-enum column_number { INPUT_IDS, ATTENTION_MASK, LABELS, DOCUMENT_IDS, POSITION_IDS, COLUMNS, NEEDED = DOCUMENT_IDS };
+enum column_number {
+    INPUT_IDS,
+    ATTENTION_MASK,
+    LABELS,
+    DOCUMENT_IDS,
+    POSITION_IDS,
+    COLUMNS,
+    NEEDED = DOCUMENT_IDS
+};
 
 struct column {
     bool is_there;
@@ -25,8 +33,8 @@ struct parse {
     struct row_fault *fault;
 };
 
-static const char *const column_names[COLUMNS] = { "input_ids", "attention_mask", "labels", "document_ids",
-                                                   "position_ids" };
+static const char *const column_names[COLUMNS] = { "input_ids", "attention_mask", "labels",
+                                                   "document_ids", "position_ids" };
 
 /* Sets the fault where the scanner stands; `what` begins with the column, if there is one. */
 FORMAT(2, 3) static bool wrong(struct parse *p, const char *format, ...)
@@ -59,14 +67,16 @@ static bool check_value(struct parse *p, enum column_number number, size_t posit
                      (long long)value, (long long)p->vocab - 1);
     }
     if (number == LABELS && value != -100 && (value < 0 || value >= p->vocab)) {
-        return wrong(p, "%s[%zu]: found %lld, a label is -100 (not scored) or an id, 0 to %lld", name, position,
-                     (long long)value, (long long)p->vocab - 1);
+        return wrong(p, "%s[%zu]: found %lld, a label is -100 (not scored) or an id, 0 to %lld",
+                     name, position, (long long)value, (long long)p->vocab - 1);
     }
     if (number == POSITION_IDS) {
         int64_t next = position == 0 ? 0 : c->values[position - 1] + 1;
 
         if (value != 0 && value != next) {
-            return wrong(p, "%s[%zu]: found %lld, allowed are %lld (the next position) and 0 (a document begins)",
+            return wrong(p,
+                         "%s[%zu]: found %lld, allowed are %lld (the next position) and 0 (a "
+                         "document begins)",
                          name, position, (long long)value, (long long)next);
         }
     }
@@ -166,8 +176,8 @@ static bool check_columns(struct parse *p)
         }
         if (c->is_there && c->count != p->columns[INPUT_IDS].count) {
             p->scan.at = p->scan.begin + c->at;
-            return wrong(p, "%s has %zu values, input_ids has %zu: they must be equal", column_names[number], c->count,
-                         p->columns[INPUT_IDS].count);
+            return wrong(p, "%s has %zu values, input_ids has %zu: they must be equal",
+                         column_names[number], c->count, p->columns[INPUT_IDS].count);
         }
     }
     return true;
@@ -175,7 +185,8 @@ static bool check_columns(struct parse *p)
 
 static bool document_begins(const struct parse *p, size_t at)
 {
-    const struct column *documents = &p->columns[DOCUMENT_IDS], *positions = &p->columns[POSITION_IDS];
+    const struct column *documents = &p->columns[DOCUMENT_IDS],
+                        *positions = &p->columns[POSITION_IDS];
 
     return at == 0 || (documents->is_there && documents->values[at] != documents->values[at - 1]) ||
            (positions->is_there && positions->values[at] == 0);

@@ -12,18 +12,21 @@ enum { BUFFER = 1 << 20, FILE_SIZE = 64000000, FILE_LIMIT = 99999 };
 
 status row_writer_open(struct row_writer *w, const char *folder, int64_t width, bool documents)
 {
-    *w = (struct row_writer){ .folder = strdup(folder), .width = width, .documents = documents, .fd = -1 };
+    *w = (struct row_writer){
+        .folder = strdup(folder), .width = width, .documents = documents, .fd = -1
+    };
     w->bytes = malloc((size_t)width);
     w->documents_of = malloc((size_t)width * sizeof *w->documents_of);
-    check(w->folder != NULL && w->bytes != NULL && w->documents_of != NULL, "no memory for a row of %lld tokens",
-          (long long)width);
+    check(w->folder != NULL && w->bytes != NULL && w->documents_of != NULL,
+          "no memory for a row of %lld tokens", (long long)width);
     return folder_make(folder);
 }
 
 static status open_next(struct row_writer *w)
 {
     if (w->number > FILE_LIMIT) {
-        return fail(ERR_UNSUPPORTED, "%s: more than %d files of 64 MB; give the inputs in parts", w->folder, FILE_LIMIT + 1);
+        return fail(ERR_UNSUPPORTED, "%s: more than %d files of 64 MB; give the inputs in parts",
+                    w->folder, FILE_LIMIT + 1);
     }
     text_clear(&w->path);
     text_add_format(&w->path, "%s/rows-%05d.json", w->folder, w->number);
@@ -115,7 +118,8 @@ status row_writer_end_row(struct row_writer *w)
     return w->written >= FILE_SIZE ? close_file(w) : OK;
 }
 
-status row_writer_bytes(struct row_writer *w, const unsigned char *bytes, size_t length, int64_t document)
+status row_writer_bytes(struct row_writer *w, const unsigned char *bytes, size_t length,
+                        int64_t document)
 {
     for (size_t at = 0; at < length;) {
         size_t room = (size_t)(w->width - w->filled), now = length - at < room ? length - at : room;

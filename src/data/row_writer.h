@@ -9,8 +9,8 @@
 struct row_writer {
     char *folder;
     int64_t width;
-    bool documents;       /* write document_ids */
-    unsigned char *bytes; /* [width] of the row that is being filled */
+    bool documents;        /* write document_ids */
+    unsigned char *bytes;  /* [width] of the row that is being filled */
     int64_t *documents_of; /* [width] */
     int64_t filled;
     int fd; /* of the file that is being filled, if `path` is not empty */
@@ -21,10 +21,12 @@ struct row_writer {
 };
 
 /* Makes the folder. */
-MUST_USE status row_writer_open(struct row_writer *w, const char *folder, int64_t width, bool documents);
+MUST_USE status row_writer_open(struct row_writer *w, const char *folder, int64_t width,
+                                bool documents);
 
 /* Tokens of document `document`; a row that becomes full is written. */
-MUST_USE status row_writer_bytes(struct row_writer *w, const unsigned char *bytes, size_t length, int64_t document);
+MUST_USE status row_writer_bytes(struct row_writer *w, const unsigned char *bytes, size_t length,
+                                 int64_t document);
 
 /* Writes the row that is being filled, shorter as it is. Fine if there is none. */
 MUST_USE status row_writer_end_row(struct row_writer *w);

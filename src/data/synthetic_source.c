@@ -10,13 +10,14 @@ struct synthetic {
     int64_t length, vocab;
 };
 
-static status synthetic_read(const struct corpus_source *s, int64_t row, int64_t vocab, struct arena *a,
-                             struct row *out)
+static status synthetic_read(const struct corpus_source *s, int64_t row, int64_t vocab,
+                             struct arena *a, struct row *out)
 {
     const struct synthetic *own = s->own;
 
     if (own->vocab > vocab) {
-        return fail(ERR_RECIPE, "synthetic row %lld: its ids are below %lld, the vocabulary has %lld",
+        return fail(ERR_RECIPE,
+                    "synthetic row %lld: its ids are below %lld, the vocabulary has %lld",
                     (long long)row, (long long)own->vocab, (long long)vocab);
     }
     *out = (struct row){ .length = own->length, .file = "synthetic", .line = row + 1 };
@@ -48,8 +49,8 @@ void synthetic_source_open(struct corpus_source *s, uint64_t seed, int64_t lengt
     struct synthetic *own = malloc(sizeof *own);
 
     check(own != NULL, "no memory for a synthetic source");
-    *own = (struct synthetic){
-        .stream = philox_stream_make(seed, "synthetic rows"), .length = length, .vocab = vocab
-    };
+    *own = (struct synthetic){ .stream = philox_stream_make(seed, "synthetic rows"),
+                               .length = length,
+                               .vocab = vocab };
     *s = (struct corpus_source){ .kind = &synthetic_kind, .rows = SYNTHETIC_ROWS, .own = own };
 }

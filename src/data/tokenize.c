@@ -54,12 +54,15 @@ static status divide_inputs(struct run *r)
 
         rows += own;
         held_out = (int64_t)floor(o->validation * (double)rows + 1e-9);
-        in->held_out_from = held_out == before ? in->size : (uint64_t)(own - (held_out - before)) * (uint64_t)o->width;
+        in->held_out_from = held_out == before
+                                ? in->size
+                                : (uint64_t)(own - (held_out - before)) * (uint64_t)o->width;
         r->report->bytes += (int64_t)in->size;
     }
     if (o->validation > 0 && held_out == 0) {
-        return fail(ERR_RECIPE, "%lld rows of %lld tokens: a share of %g holds out none; take at least %g", (long long)rows,
-                    (long long)o->width, o->validation, 1 / (double)rows);
+        return fail(ERR_RECIPE,
+                    "%lld rows of %lld tokens: a share of %g holds out none; take at least %g",
+                    (long long)rows, (long long)o->width, o->validation, 1 / (double)rows);
     }
     return OK;
 }
@@ -148,10 +151,12 @@ static status write_rows(struct run *r, struct arena *a, const char *partial)
 static status check_options(const struct tokenize_options *o)
 {
     if (o->width < 2 || o->width > WIDTH_LIMIT) {
-        return fail(ERR_RECIPE, "rows of %lld tokens: allowed are 2 to %d", (long long)o->width, WIDTH_LIMIT);
+        return fail(ERR_RECIPE, "rows of %lld tokens: allowed are 2 to %d", (long long)o->width,
+                    WIDTH_LIMIT);
     }
     if (!(o->validation >= 0 && o->validation < 1)) {
-        return fail(ERR_RECIPE, "a held-out share of %g: allowed are 0 (none) to below 1", o->validation);
+        return fail(ERR_RECIPE, "a held-out share of %g: allowed are 0 (none) to below 1",
+                    o->validation);
     }
     if (o->input_count < 1) {
         return fail(ERR_RECIPE, "no input is given: name files or folders of text");

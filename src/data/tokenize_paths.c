@@ -68,8 +68,8 @@ static status add_folder(struct input_list *l, const char *folder)
     return l->count > before ? OK : fail(ERR_MISSING, "%s: holds no file", folder);
 }
 
-status tokenize_list_inputs(struct arena *a, const struct tokenize_options *o, struct tokenize_input **inputs,
-                            int64_t *count)
+status tokenize_list_inputs(struct arena *a, const struct tokenize_options *o,
+                            struct tokenize_input **inputs, int64_t *count)
 {
     struct input_list list = { .arena = a };
 
@@ -128,7 +128,8 @@ static status check_ours(struct arena *a, const char *folder, bool is_out, const
         char *path = path_join(a, folder, names[i]);
         bool is_folder = file_is_folder(path);
 
-        if (is_out && is_folder && (strcmp(names[i], "train") == 0 || strcmp(names[i], "val") == 0)) {
+        if (is_out && is_folder &&
+            (strcmp(names[i], "train") == 0 || strcmp(names[i], "val") == 0)) {
             TRY(check_ours(a, path, false, stranger));
         } else if (is_out || is_folder || !is_rows_file(names[i])) {
             *stranger = path;
@@ -151,12 +152,14 @@ static status check_replaceable(struct arena *a, const struct tokenize_options *
         return OK;
     }
     if (!o->force) {
-        return fail(ERR_RECIPE, "%s: is there already; choose another name, or --force to replace it", o->out);
+        return fail(ERR_RECIPE,
+                    "%s: is there already; choose another name, or --force to replace it", o->out);
     }
     TRY(check_ours(a, o->out, true, &stranger));
     if (stranger != NULL) {
-        return fail(ERR_RECIPE, "%s: was not made by tokenizing, so %s is not replaced; choose another name", stranger,
-                    o->out);
+        return fail(ERR_RECIPE,
+                    "%s: was not made by tokenizing, so %s is not replaced; choose another name",
+                    stranger, o->out);
     }
     return OK;
 }
@@ -173,10 +176,12 @@ status tokenize_check_out(struct arena *a, const struct tokenize_options *o)
         const char *input = whole_path(a, o->inputs[i]);
 
         if (is_within(out, input)) {
-            return fail(ERR_RECIPE, "%s: lies in the input %s; choose a folder outside of it", o->out, o->inputs[i]);
+            return fail(ERR_RECIPE, "%s: lies in the input %s; choose a folder outside of it",
+                        o->out, o->inputs[i]);
         }
         if (is_within(input, out)) {
-            return fail(ERR_RECIPE, "%s: the input %s lies in it; choose another folder", o->out, o->inputs[i]);
+            return fail(ERR_RECIPE, "%s: the input %s lies in it; choose another folder", o->out,
+                        o->inputs[i]);
         }
     }
     return file_is_there(o->out) ? check_replaceable(a, o) : OK;
@@ -197,7 +202,8 @@ static char *bare_path(struct arena *a, const char *out)
 static char *beside(struct arena *a, const char *out, const char *word)
 {
     for (int number = 0;; number++) {
-        char *path = arena_format(a, "%s.%s-%ld-%d", bare_path(a, out), word, (long)getpid(), number);
+        char *path =
+            arena_format(a, "%s.%s-%ld-%d", bare_path(a, out), word, (long)getpid(), number);
 
         if (!file_is_there(path)) {
             return path;

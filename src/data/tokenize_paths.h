@@ -12,8 +12,8 @@ struct tokenize_input {
 };
 
 /* All input files in order, readable and not empty. */
-MUST_USE status tokenize_list_inputs(struct arena *a, const struct tokenize_options *o, struct tokenize_input **inputs,
-                                     int64_t *count);
+MUST_USE status tokenize_list_inputs(struct arena *a, const struct tokenize_options *o,
+                                     struct tokenize_input **inputs, int64_t *count);
 
 /* `out` is free or, with force, holds only what tokenizing made; and no input holds it or lies in it. */
 MUST_USE status tokenize_check_out(struct arena *a, const struct tokenize_options *o);

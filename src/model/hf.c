@@ -1,8 +1,6 @@
 /*
- * config.json in and out.
- *
- * What a file may leave out, and what it then means, is transformers' rule: read are the layout of its version 5
- * (rope_parameters) and the older one (rope_theta and rope_scaling); written is the older one, which both read.
+ * config.json in. What a file may leave out, and what it then means, is transformers' rule; read are the layout of its
+ * version 5 (rope_parameters) and the older one (rope_theta and rope_scaling).
  */
 #include "model/hf.h"
 
@@ -16,9 +14,6 @@
 #include "model/family.h"
 
 enum { CONFIG_LIMIT = 16 << 20, SHOWN = 48 };
-
-/* The version whose layout is written. */
-#define LAYOUT_VERSION "4.44.2"
 
 /* An object of the file; `section` is "" for the whole and "rope_parameters." for one inside. */
 struct object {
@@ -189,17 +184,6 @@ static status read_object(const struct object *o, const char *key, const char *s
 
 /* ---- the rotary embedding ---- */
 
-static const struct {
-    const char *name;
-    enum rope_kind kind;
-} rope_kinds[] = {
-    { "default", ROPE_DEFAULT },
-    { "linear", ROPE_LINEAR },
-    { "llama3", ROPE_LLAMA3 },
-};
-
-enum { ROPE_KINDS = sizeof rope_kinds / sizeof rope_kinds[0] };
-
 static status read_rope_kind(const struct object *o, enum rope_kind *out)
 {
     const char *key = is_absent(o, "rope_type") ? "type" : "rope_type";
@@ -213,9 +197,9 @@ static status read_rope_kind(const struct object *o, enum rope_kind *out)
     if (!json_is_string(value)) {
         return wrong(o, key, "a text");
     }
-    for (int i = 0; i < ROPE_KINDS; i++) {
-        if (strcmp(rope_kinds[i].name, json_string_value(value)) == 0) {
-            *out = rope_kinds[i].kind;
+    for (int kind = 0; kind < ROPE_KINDS; kind++) {
+        if (strcmp(rope_kind_name(kind), json_string_value(value)) == 0) {
+            *out = kind;
             return OK;
         }
     }
@@ -223,21 +207,29 @@ static status read_rope_kind(const struct object *o, enum rope_kind *out)
                 o->path, o->section, key, shown(value, found));
 }
 
-/* A part of each head without rotation, or each kind of layer with a rotation of its own. */
-static status refuse_rope_variants(const struct object *o)
+/* Rotating only a part of each head. */
+static status refuse_partial(const struct object *o)
 {
-    const json_t *part = json_object_get(o->json, "partial_rotary_factor");
-    const char *key;
-    json_t *value;
+    const char *key = "partial_rotary_factor";
+    const json_t *part = json_object_get(o->json, key);
     char found[SHOWN];
 
-    if (part != NULL && !json_is_null(part) && json_number_value(part) != 1) {
-        return fail(ERR_UNSUPPORTED, "%s: %spartial_rotary_factor is %s; only 1 is built", o->path,
-                    o->section, shown(part, found));
+    if (!is_none(o, key) && json_number_value(part) != 1) {
+        return fail(ERR_UNSUPPORTED, "%s: %s%s is %s; only 1 is built", o->path, o->section, key,
+                    shown(part, found));
     }
+    return OK;
+}
+
+/* Some families have a rotation for each kind of layer, in an object of its own. */
+static status refuse_nested(const struct object *o)
+{
+    const char *key;
+    json_t *value;
+
     json_object_foreach((json_t *)o->json, key, value)
     {
-        if (*o->section != '\0' && json_is_object(value)) {
+        if (json_is_object(value)) {
             return fail(ERR_UNSUPPORTED, "%s: %s%s: a rotation for each kind of layer is not built",
                         o->path, o->section, key);
         }
@@ -252,7 +244,8 @@ static status read_rope_section(const struct object *top, const struct object *f
 {
     const char *original = "original_max_position_embeddings";
 
-    TRY(refuse_rope_variants(from));
+    TRY(refuse_partial(from));
+    TRY(refuse_nested(from));
     TRY(read_rope_kind(from, &out->kind));
     TRY(read_number(from, "rope_theta", &out->theta));
     if (out->kind != ROPE_DEFAULT) {
@@ -267,40 +260,45 @@ static status read_rope_section(const struct object *top, const struct object *f
     return OK;
 }
 
-static bool rope_same(const struct rope_spec *a, const struct rope_spec *b)
+/* rope_parameters is followed; a word where the older keys stand there too and say something else. */
+static void compare_older(const struct object *top, const struct object *scaling,
+                          const struct rope_spec *older, status of_older,
+                          const struct rope_spec *followed)
 {
-    return a->kind == b->kind && a->theta == b->theta && a->factor == b->factor &&
-           a->low == b->low && a->high == b->high && a->original == b->original;
+    bool theta = is_none(top, "rope_theta") || older->theta == followed->theta;
+    bool rest = scaling->json == NULL ||
+                (of_older == OK && older->kind == followed->kind &&
+                 older->factor == followed->factor && older->low == followed->low &&
+                 older->high == followed->high && older->original == followed->original);
+
+    if (!theta || !rest) {
+        log_warning("%s: rope_parameters and the older %s differ; rope_parameters is followed",
+                    top->path, theta ? "rope_scaling" : "rope_theta");
+    }
 }
 
 static status read_rope(const struct object *top, struct model_spec *s)
 {
-    const struct rope_spec plain = { .kind = ROPE_DEFAULT, .theta = s->rope.theta };
-    struct rope_spec older = plain;
+    struct rope_spec older = s->rope;
     struct object parameters, scaling;
-    status of_older;
+    status of_older = OK;
 
     TRY(read_object(top, "rope_parameters", "rope_parameters.", &parameters));
     TRY(read_object(top, "rope_scaling", "rope_scaling.", &scaling));
-    TRY(refuse_rope_variants(top));
-    if (parameters.json == NULL || is_absent(&parameters, "rope_theta") ||
-        !is_none(top, "rope_theta")) {
+    TRY(refuse_partial(top));
+    if (!is_none(top, "rope_theta") || parameters.json == NULL) {
         TRY(read_number(top, "rope_theta", &older.theta));
     }
     s->rope = older;
-    of_older =
-        scaling.json == NULL ? OK : read_rope_section(top, &scaling, s->max_positions, &older);
+    if (scaling.json != NULL) {
+        of_older = read_rope_section(top, &scaling, s->max_positions, &older);
+    }
     if (parameters.json == NULL) {
         s->rope = older;
         return of_older;
     }
     TRY(read_rope_section(top, &parameters, s->max_positions, &s->rope));
-    if ((scaling.json != NULL || !is_none(top, "rope_theta")) &&
-        (of_older != OK || !rope_same(&older, &s->rope))) {
-        log_warning("%s: rope_parameters and the older rope_theta and rope_scaling differ; "
-                    "rope_parameters is followed",
-                    top->path);
-    }
+    compare_older(top, &scaling, &older, of_older, &s->rope);
     return OK;
 }
 
@@ -468,157 +466,4 @@ status hf_config_read(struct model_spec *out, struct arena *a, const char *folde
 release:
     json_decref(root);
     return s;
-}
-
-/* ---- writing ---- */
-
-static void add_key(struct text *t, const char *key)
-{
-    text_add_format(t, "%s\n  \"%s\": ", t->length == 1 ? "" : ",", key);
-}
-
-static void add_whole(struct text *t, const char *key, int64_t value)
-{
-    add_key(t, key);
-    text_add_format(t, "%lld", (long long)value);
-}
-
-static void add_real(struct text *t, const char *key, double value)
-{
-    char digits[32];
-
-    add_key(t, key);
-    text_add(t, text_double(digits, value));
-}
-
-static void add_bool(struct text *t, const char *key, bool value)
-{
-    add_key(t, key);
-    text_add(t, value ? "true" : "false");
-}
-
-static void add_word(struct text *t, const char *key, const char *value)
-{
-    add_key(t, key);
-    text_add_format(t, "\"%s\"", value);
-}
-
-static void add_token(struct text *t, const char *key, int64_t id)
-{
-    add_key(t, key);
-    if (id < 0) {
-        text_add(t, "null");
-    } else {
-        text_add_format(t, "%lld", (long long)id);
-    }
-}
-
-static void add_ends(struct text *t, const struct model_spec *s)
-{
-    if (s->eos_count <= 1) {
-        add_token(t, "eos_token_id", s->eos_count == 0 ? -1 : s->eos[0]);
-        return;
-    }
-    add_key(t, "eos_token_id");
-    for (int i = 0; i < s->eos_count; i++) {
-        text_add_format(t, "%s\n    %lld", i == 0 ? "[" : ",", (long long)s->eos[i]);
-    }
-    text_add(t, "\n  ]");
-}
-
-static void add_scaling(struct text *t, const struct rope_spec *r)
-{
-    char digits[32];
-
-    add_key(t, "rope_scaling");
-    if (r->kind == ROPE_DEFAULT) {
-        text_add(t, "null");
-        return;
-    }
-    text_add_format(t, "{\n    \"factor\": %s,", text_double(digits, r->factor));
-    if (r->kind == ROPE_LLAMA3) {
-        text_add_format(t, "\n    \"high_freq_factor\": %s,", text_double(digits, r->high));
-        text_add_format(t, "\n    \"low_freq_factor\": %s,", text_double(digits, r->low));
-        text_add_format(t, "\n    \"original_max_position_embeddings\": %lld,",
-                        (long long)r->original);
-    }
-    for (int i = 0; i < ROPE_KINDS; i++) {
-        if (rope_kinds[i].kind == r->kind) {
-            text_add_format(t, "\n    \"rope_type\": \"%s\"\n  }", rope_kinds[i].name);
-        }
-    }
-}
-
-static void config_text(struct text *t, const struct model_spec *s, const char *dtype)
-{
-    text_add(t, "{");
-    add_key(t, "architectures");
-    text_add_format(t, "[\n    \"%s\"\n  ]", s->family->architecture);
-    if (s->family->biases_optional) {
-        add_bool(t, "attention_bias", s->attention_bias);
-    }
-    add_real(t, "attention_dropout", 0);
-    add_token(t, "bos_token_id", s->bos);
-    add_ends(t, s);
-    add_whole(t, "head_dim", s->head_dim);
-    add_word(t, "hidden_act", "silu");
-    add_whole(t, "hidden_size", s->width);
-    add_real(t, "initializer_range", s->init_std);
-    add_whole(t, "intermediate_size", s->ffn);
-    add_whole(t, "max_position_embeddings", s->max_positions);
-    if (s->family->biases_optional) {
-        add_bool(t, "mlp_bias", s->mlp_bias);
-    }
-    add_word(t, "model_type", s->family->name);
-    add_whole(t, "num_attention_heads", s->heads);
-    add_whole(t, "num_hidden_layers", s->layers);
-    add_whole(t, "num_key_value_heads", s->groups);
-    add_token(t, "pad_token_id", s->pad);
-    add_whole(t, "pretraining_tp", 1);
-    add_real(t, "rms_norm_eps", s->eps);
-    add_scaling(t, &s->rope);
-    add_real(t, "rope_theta", s->rope.theta);
-    add_bool(t, "tie_word_embeddings", s->tied);
-    add_word(t, "torch_dtype", dtype);
-    add_word(t, "transformers_version", LAYOUT_VERSION);
-    add_bool(t, "use_cache", true);
-    add_whole(t, "vocab_size", s->vocab);
-    text_add(t, "\n}\n");
-}
-
-/* Ids that are none are left out, as transformers does. */
-static void generation_text(struct text *t, const struct model_spec *s)
-{
-    text_add(t, "{");
-    add_bool(t, "_from_model_config", true);
-    if (s->bos >= 0) {
-        add_token(t, "bos_token_id", s->bos);
-    }
-    if (s->eos_count > 0) {
-        add_ends(t, s);
-    }
-    if (s->pad >= 0) {
-        add_token(t, "pad_token_id", s->pad);
-    }
-    add_word(t, "transformers_version", LAYOUT_VERSION);
-    text_add(t, "\n}\n");
-}
-
-status hf_config_write(const struct model_spec *s, const char *folder, const char *dtype)
-{
-    struct arena a = { 0 };
-    struct text config = { 0 }, generation = { 0 };
-    status result;
-
-    config_text(&config, s, dtype);
-    generation_text(&generation, s);
-    result = file_replace(path_join(&a, folder, "config.json"), config.data, config.length);
-    if (result == OK) {
-        result = file_replace(path_join(&a, folder, "generation_config.json"), generation.data,
-                              generation.length);
-    }
-    text_release(&config);
-    text_release(&generation);
-    arena_release(&a);
-    return result;
 }

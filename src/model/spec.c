@@ -148,6 +148,17 @@ status spec_finish(struct model_spec *s, const char *where)
     return tokens_check(s, where);
 }
 
+const char *rope_kind_name(enum rope_kind kind)
+{
+    static const char *const names[ROPE_KINDS] = {
+        [ROPE_DEFAULT] = "default",
+        [ROPE_LINEAR] = "linear",
+        [ROPE_LLAMA3] = "llama3",
+    };
+
+    return names[kind];
+}
+
 /*
  * Waves longer than the original context are slowed by the factor, short ones stay, between the two the share that stays
  * grows with the number of turns within the original context.

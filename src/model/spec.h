@@ -11,6 +11,7 @@
 #include "base/status.h"
 
 enum rope_kind { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 };
+enum { ROPE_KINDS = ROPE_LLAMA3 + 1 };
 
 struct rope_spec {
     enum rope_kind kind;
@@ -39,6 +40,8 @@ void spec_default(struct model_spec *s, const struct family *family);
  * other extent 1 to 2^24, heads divisible by groups, an even head_dim, at most 2^56 parameters, so that no later sum of
  * bytes overflows; finite numbers in their ranges. ERR_RECIPE; `where` names the source in the message. */
 MUST_USE status spec_finish(struct model_spec *s, const char *where);
+
+const char *rope_kind_name(enum rope_kind kind); /* "default", "linear", "llama3": config.json's rope_type */
 
 /* inv_freq [head_dim / 2] after scaling. Source: facts of this project; llama3 scaling as Hugging Face has it. */
 void rope_frequencies(const struct rope_spec *r, int64_t head_dim, double *inv_freq);

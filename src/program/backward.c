@@ -101,7 +101,7 @@ void program_add_grad(struct program *p, val v, val g)
         p->failed = s;
         p->failure = arena_format(p->arena, "%s: %s: %s", p->name, x->name, fail_text());
         p->prefix = prefix;
-    } else if (x->role == ROLE_WEIGHT) {
+    } else if (x->role == ROLE_WEIGHT || (x->weight && x->made_by == OP_VIEW)) {
         accumulate(p, program_grad_into(p, id), g);
     } else if (x->grad.id == 0) {
         x->grad = g;
@@ -206,6 +206,11 @@ static void differentiate(struct program *p, struct node *n, val loss)
     p->prefix = original_of(p, n->out[0])->name;
     def->diff(p, n);
     p->prefix = NULL;
+}
+
+void program_seed(struct program *p, val v, val g)
+{
+    program_add_grad(p, v, g);
 }
 
 status program_backward(struct program *p, val loss)

@@ -27,7 +27,8 @@ static struct bias_args bias_args(const struct call *c, val rows, val b)
     const struct value *x = value_of(c->p, rows);
 
     return (struct bias_args) { .B = call_extent(c, rows, 0), .S = call_extent(c, rows, 1),
-                                .N = value_of(c->p, b)->shape.d[0], .ldx = x->shape.d[2], .ldy = x->shape.d[2] };
+                                .N = value_of(c->p, b)->shape.d[0], .ldx = x->shape.d[2], .ldy = x->shape.d[2],
+                                .lddy = x->shape.d[2] };
 }
 
 static void bias_run(const struct call *c)
@@ -101,7 +102,7 @@ static size_t bias_dw_scratch(const struct program *p, const struct node *n, con
 {
     const struct value *dy = value_of(p, n->in[1]);
     struct bias_args a = { .B = dy->shape.d[0], .S = dy->shape.d[1], .N = value_of(p, n->in[0])->shape.d[0],
-                           .ldx = dy->shape.d[2], .ldy = dy->shape.d[2] };
+                           .lddy = dy->shape.d[2] };
 
     return k->bias_scratch(&a, threads);
 }

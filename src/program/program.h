@@ -231,7 +231,10 @@ enum clip_result { CLIP_SCALE, CLIP_NORM, CLIP_LOSS, CLIP_SKIP, CLIP_WORDS };
 
 /* ---- passes ---- */
 
-/* Appends the derivative of `loss` (the out of op_head). */
+/* A gradient that comes from outside: `g` is that of `v`. Before program_backward, whose loss may then be value 0. */
+void program_seed(struct program *p, val v, val g);
+
+/* Appends the derivative of `loss` (the out of op_head), and of what was seeded. */
 MUST_USE status program_backward(struct program *p, val loss);
 
 /* Every rule again, against what stands in the list: shapes, types and places, gradients included. */

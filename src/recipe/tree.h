@@ -42,6 +42,7 @@ struct tree_fault {
     const char *text;
 };
 
+/* In order of place. */
 struct tree_faults {
     struct tree_fault item[TREE_FAULTS];
     int count;

@@ -27,15 +27,25 @@ static struct tree *read_node(struct reader *r, const yaml_event_t *event, int d
 
 static void fault_at(struct reader *r, int line, int column, const char *format, ...)
 {
+    struct tree_fault fault = { .line = line, .column = column };
     va_list list;
+    int to;
 
     if (r->faults->count == TREE_FAULTS) {
         return;
     }
     va_start(list, format);
-    r->faults->item[r->faults->count++] =
-        (struct tree_fault){ line, column, arena_format_list(r->a, format, list) };
+    fault.text = arena_format_list(r->a, format, list);
     va_end(list);
+    for (to = r->faults->count++; to > 0; to--) {
+        const struct tree_fault *before = &r->faults->item[to - 1];
+
+        if (before->line < line || (before->line == line && before->column <= column)) {
+            break;
+        }
+        r->faults->item[to] = *before;
+    }
+    r->faults->item[to] = fault;
 }
 
 static int mark_line(const yaml_event_t *event)

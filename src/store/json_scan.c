@@ -19,7 +19,8 @@ bool json_stop(struct json_scan *s, const char *problem)
 
 static void skip_white(struct json_scan *s)
 {
-    while (s->at < s->end && (*s->at == ' ' || *s->at == '\n' || *s->at == '\r' || *s->at == '\t')) {
+    while (s->at < s->end &&
+           (*s->at == ' ' || *s->at == '\n' || *s->at == '\r' || *s->at == '\t')) {
         s->at++;
     }
 }
@@ -60,7 +61,8 @@ bool json_open(struct json_scan *s, char bracket)
     }
     skip_white(s);
     if (s->at == s->end || *s->at != bracket) {
-        return json_stop(s, bracket == '{' ? "an object must stand here" : "a list must stand here");
+        return json_stop(s,
+                         bracket == '{' ? "an object must stand here" : "a list must stand here");
     }
     s->at++;
     return true;
@@ -83,7 +85,8 @@ bool json_more(struct json_scan *s, char close, size_t seen)
         return true;
     }
     if (*s->at != ',') {
-        return json_stop(s, close == '}' ? "a comma or } must stand here" : "a comma or ] must stand here");
+        return json_stop(s, close == '}' ? "a comma or } must stand here"
+                                         : "a comma or ] must stand here");
     }
     s->at++;
     skip_white(s);
@@ -167,7 +170,8 @@ bool json_text(struct json_scan *s, struct json_string *out)
         }
         if (c < 0x20 || step == 0) {
             s->at = p;
-            return json_stop(s, c < 0x20 ? "a string holds a raw control character" : "this is no escape of JSON");
+            return json_stop(s, c < 0x20 ? "a string holds a raw control character"
+                                         : "this is no escape of JSON");
         }
         p += step;
     }

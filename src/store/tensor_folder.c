@@ -33,7 +33,8 @@ static status index_wrong(const struct opening *o, const char *what)
     char found[JSON_FOUND];
 
     return fail(ERR_FORMAT, "%s: byte %zu, %s: %s (found: %s)", o->index_path,
-                (size_t)(o->scan.at - o->scan.begin), what, o->scan.problem, json_found(&o->scan, found));
+                (size_t)(o->scan.at - o->scan.begin), what, o->scan.problem,
+                json_found(&o->scan, found));
 }
 
 /* Opens the file of the weight map unless it is open. The files array moves, so entries are bound at the end. */
@@ -48,10 +49,12 @@ static status open_file(struct opening *o, const char *tensor, const char *name,
         *number = (size_t)(uintptr_t)known - 1;
         return OK;
     }
-    if (*name == '\0' || strchr(name, '/') != NULL || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-        return fail(ERR_FORMAT, "%s: tensor \"%s\" should be in \"%s\": only files directly in the folder are allowed",
-                    o->index_path, tensor_name_shown(tensor, shown),
-                    tensor_name_shown(name, file_shown));
+    if (*name == '\0' || strchr(name, '/') != NULL || strcmp(name, ".") == 0 ||
+        strcmp(name, "..") == 0) {
+        return fail(
+            ERR_FORMAT,
+            "%s: tensor \"%s\" should be in \"%s\": only files directly in the folder are allowed",
+            o->index_path, tensor_name_shown(tensor, shown), tensor_name_shown(name, file_shown));
     }
     if (f->file_count == o->file_room) {
         o->file_room = o->file_room == 0 ? 8 : 2 * o->file_room;
@@ -99,8 +102,8 @@ static status read_weight_map(struct opening *o)
         }
         TRY(open_file(o, tensor, name, &number));
         if (!map_find(&f->files[number].by_name, tensor, &found)) {
-            return fail(ERR_FORMAT, "%s: tensor \"%s\" should be in %s, which does not hold it", o->index_path,
-                        tensor_name_shown(tensor, shown), f->files[number].path);
+            return fail(ERR_FORMAT, "%s: tensor \"%s\" should be in %s, which does not hold it",
+                        o->index_path, tensor_name_shown(tensor, shown), f->files[number].path);
         }
         entry = found;
         entry->file = (int)number;
@@ -153,7 +156,8 @@ static status open_single(struct tensor_folder *f, struct arena *a, const char *
     return OK;
 }
 
-static status open_indexed(struct tensor_folder *f, struct arena *a, const char *folder, const char *index_path)
+static status open_indexed(struct tensor_folder *f, struct arena *a, const char *folder,
+                           const char *index_path)
 {
     struct opening o = { .folder = f, .arena = a, .path = folder, .index_path = index_path };
     char *text;
@@ -182,7 +186,8 @@ status tensor_folder_open(struct tensor_folder *f, struct arena *a, const char *
     } else if (file_is_there(index)) {
         s = open_indexed(f, a, folder, index);
     } else {
-        s = fail(ERR_MISSING, "%s: holds neither model.safetensors nor model.safetensors.index.json%s", folder,
+        s = fail(ERR_MISSING,
+                 "%s: holds neither model.safetensors nor model.safetensors.index.json%s", folder,
                  file_is_there(path_join(a, folder, "pytorch_model.bin"))
                      ? "; pytorch_model.bin is not read here: save the model as safetensors"
                      : "");
@@ -210,9 +215,10 @@ const struct tensor_entry *tensor_folder_find(const struct tensor_folder *f, con
     return map_find(&f->by_name, name, &entry) ? entry : NULL;
 }
 
-status tensor_folder_read(const struct tensor_folder *f, const struct tensor_entry *e, int64_t from, int64_t count,
-                          enum dtype to, void *out)
+status tensor_folder_read(const struct tensor_folder *f, const struct tensor_entry *e, int64_t from,
+                          int64_t count, enum dtype to, void *out)
 {
-    check(e->file >= 0 && (size_t)e->file < f->file_count, "entry %s is of another folder", e->name);
+    check(e->file >= 0 && (size_t)e->file < f->file_count, "entry %s is of another folder",
+          e->name);
     return tensor_file_read(&f->files[e->file], e, from, count, to, out);
 }

@@ -45,8 +45,8 @@ static status header_wrong(const struct header *h, const char *what)
     char found[JSON_FOUND];
 
     return fail(ERR_FORMAT, "%s: header byte %zu%s%s: %s (found: %s)", h->file->path,
-                (size_t)(h->scan.at - h->scan.begin), *what == '\0' ? "" : ", ", what, h->scan.problem,
-                json_found(&h->scan, found));
+                (size_t)(h->scan.at - h->scan.begin), *what == '\0' ? "" : ", ", what,
+                h->scan.problem, json_found(&h->scan, found));
 }
 
 static status tensor_wrong(const struct header *h, const char *name, const char *field)
@@ -102,7 +102,8 @@ static status parse_metadata(struct header *h)
             return fail(ERR_FORMAT, "%s: __metadata__ holds the character U+0000", h->file->path);
         }
         if (map_find(&h->metadata_keys, key, NULL)) {
-            return fail(ERR_FORMAT, "%s: __metadata__ has \"%s\" twice", h->file->path, tensor_name_shown(key, name));
+            return fail(ERR_FORMAT, "%s: __metadata__ has \"%s\" twice", h->file->path,
+                        tensor_name_shown(key, name));
         }
         map_put(&h->metadata_keys, key, NULL);
         push_metadata(h, key, value);
@@ -123,8 +124,11 @@ static status parse_dtype(struct header *h, struct tensor_entry *e)
     if (e->dtype == DT_NONE) {
         char tensor[SHOWN_NAME], dtype[SHOWN_NAME];
 
-        return fail(ERR_FORMAT, "%s: tensor \"%s\": there is no dtype \"%s\" (known are F64, F32, F16, BF16, I64, ...)",
-                    h->file->path, tensor_name_shown(e->name, tensor), tensor_name_shown(name == NULL ? "" : name, dtype));
+        return fail(
+            ERR_FORMAT,
+            "%s: tensor \"%s\": there is no dtype \"%s\" (known are F64, F32, F16, BF16, I64, ...)",
+            h->file->path, tensor_name_shown(e->name, tensor),
+            tensor_name_shown(name == NULL ? "" : name, dtype));
     }
     return OK;
 }
@@ -155,8 +159,9 @@ static status parse_shape(struct header *h, struct tensor_entry *e)
         if (shape[e->rank] < 0) {
             char name[SHOWN_NAME];
 
-            return fail(ERR_FORMAT, "%s: tensor \"%s\": dimension %d has the negative extent %lld", h->file->path,
-                        tensor_name_shown(e->name, name), e->rank, (long long)shape[e->rank]);
+            return fail(ERR_FORMAT, "%s: tensor \"%s\": dimension %d has the negative extent %lld",
+                        h->file->path, tensor_name_shown(e->name, name), e->rank,
+                        (long long)shape[e->rank]);
         }
     }
     e->shape = shape != NULL ? shape : arena_take(h->arena, sizeof *shape);
@@ -186,8 +191,11 @@ static status parse_offsets(struct header *h, struct tensor_entry *e)
     if (offset[0] < 0 || offset[1] < offset[0]) {
         char name[SHOWN_NAME];
 
-        return fail(ERR_FORMAT, "%s: tensor \"%s\": data_offsets [%lld, %lld] must be 0 or more and must not fall",
-                    h->file->path, tensor_name_shown(e->name, name), (long long)offset[0], (long long)offset[1]);
+        return fail(
+            ERR_FORMAT,
+            "%s: tensor \"%s\": data_offsets [%lld, %lld] must be 0 or more and must not fall",
+            h->file->path, tensor_name_shown(e->name, name), (long long)offset[0],
+            (long long)offset[1]);
     }
     e->begin = (uint64_t)offset[0];
     e->end = (uint64_t)offset[1];
@@ -206,22 +214,28 @@ static status check_extent(const struct header *h, struct tensor_entry *e)
         empty = empty || e->shape[i] == 0;
         if (__builtin_mul_overflow(count, (uint64_t)(e->shape[i] == 0 ? 1 : e->shape[i]), &count) ||
             count > INT64_MAX) {
-            return fail(ERR_FORMAT, "%s: tensor \"%s\": the product of its shape is beyond 2^63", h->file->path,
-                        tensor_name_shown(e->name, name));
+            return fail(ERR_FORMAT, "%s: tensor \"%s\": the product of its shape is beyond 2^63",
+                        h->file->path, tensor_name_shown(e->name, name));
         }
     }
     count = empty ? 0 : count;
     if (__builtin_mul_overflow(count, (uint64_t)dtype_bits(e->dtype), &bits)) {
-        return fail(ERR_FORMAT, "%s: tensor \"%s\": its size is beyond 2^64 bits", h->file->path, tensor_name_shown(e->name, name));
+        return fail(ERR_FORMAT, "%s: tensor \"%s\": its size is beyond 2^64 bits", h->file->path,
+                    tensor_name_shown(e->name, name));
     }
     if (bits % 8 != 0) {
-        return fail(ERR_FORMAT, "%s: tensor \"%s\": %llu elements of %s are no whole number of bytes", h->file->path,
-                    tensor_name_shown(e->name, name), (unsigned long long)count, dtype_name(e->dtype));
+        return fail(ERR_FORMAT,
+                    "%s: tensor \"%s\": %llu elements of %s are no whole number of bytes",
+                    h->file->path, tensor_name_shown(e->name, name), (unsigned long long)count,
+                    dtype_name(e->dtype));
     }
     if (e->end - e->begin != bits / 8) {
-        return fail(ERR_FORMAT, "%s: tensor \"%s\": data_offsets span %llu bytes, its shape and dtype %s ask for %llu",
-                    h->file->path, tensor_name_shown(e->name, name), (unsigned long long)(e->end - e->begin),
-                    dtype_name(e->dtype), (unsigned long long)(bits / 8));
+        return fail(
+            ERR_FORMAT,
+            "%s: tensor \"%s\": data_offsets span %llu bytes, its shape and dtype %s ask for %llu",
+            h->file->path, tensor_name_shown(e->name, name),
+            (unsigned long long)(e->end - e->begin), dtype_name(e->dtype),
+            (unsigned long long)(bits / 8));
     }
     e->count = (int64_t)count;
     return OK;
@@ -231,8 +245,8 @@ static status check_extent(const struct header *h, struct tensor_entry *e)
 static status parse_tensor(struct header *h, struct tensor_entry *e)
 {
     static const char *const fields[3] = { "dtype", "shape", "data_offsets" };
-    static status (*const parse[3])(struct header *, struct tensor_entry *) = { parse_dtype, parse_shape,
-                                                                                  parse_offsets };
+    static status (*const parse[3])(
+        struct header *, struct tensor_entry *) = { parse_dtype, parse_shape, parse_offsets };
     struct json_scan *s = &h->scan;
     bool has[3] = { false, false, false };
     char name[SHOWN_NAME];
@@ -256,8 +270,8 @@ static status parse_tensor(struct header *h, struct tensor_entry *e)
             return tensor_wrong(h, e->name, "its description");
         }
         if (has[field]) {
-            return fail(ERR_FORMAT, "%s: tensor \"%s\": %s stands twice", h->file->path, tensor_name_shown(e->name, name),
-                        fields[field]);
+            return fail(ERR_FORMAT, "%s: tensor \"%s\": %s stands twice", h->file->path,
+                        tensor_name_shown(e->name, name), fields[field]);
         }
         has[field] = true;
         TRY(parse[field](h, e));
@@ -267,8 +281,8 @@ static status parse_tensor(struct header *h, struct tensor_entry *e)
     }
     for (int field = 0; field < 3; field++) {
         if (!has[field]) {
-            return fail(ERR_FORMAT, "%s: tensor \"%s\": %s is missing", h->file->path, tensor_name_shown(e->name, name),
-                        fields[field]);
+            return fail(ERR_FORMAT, "%s: tensor \"%s\": %s is missing", h->file->path,
+                        tensor_name_shown(e->name, name), fields[field]);
         }
     }
     return check_extent(h, e);
@@ -317,7 +331,8 @@ static status parse_object(struct header *h)
         e = push_entry(h);
         e->name = json_string_make(h->arena, &key);
         if (e->name == NULL) {
-            return fail(ERR_FORMAT, "%s: a tensor's name holds the character U+0000", h->file->path);
+            return fail(ERR_FORMAT, "%s: a tensor's name holds the character U+0000",
+                        h->file->path);
         }
         if (map_find(&h->file->by_name, e->name, NULL)) {
             return fail(ERR_FORMAT, "%s: tensor \"%s\" stands twice in the header", h->file->path,
@@ -365,12 +380,18 @@ static status check_places(struct tensor_file *f)
         struct tensor_entry *e = &f->entries[i];
 
         if (e->end > data_size) {
-            return fail(ERR_FORMAT, "%s: tensor \"%s\" ends at byte %llu of the data, the file at byte %llu: it was cut off",
-                        f->path, tensor_name_shown(e->name, name), (unsigned long long)e->end, (unsigned long long)data_size);
+            return fail(ERR_FORMAT,
+                        "%s: tensor \"%s\" ends at byte %llu of the data, the file at byte %llu: "
+                        "it was cut off",
+                        f->path, tensor_name_shown(e->name, name), (unsigned long long)e->end,
+                        (unsigned long long)data_size);
         }
         if (e->begin != at) {
-            return fail(ERR_FORMAT, "%s: tensor \"%s\" begins at byte %llu of the data, the one before it ends at %llu: %s",
-                        f->path, tensor_name_shown(e->name, name), (unsigned long long)e->begin, (unsigned long long)at,
+            return fail(ERR_FORMAT,
+                        "%s: tensor \"%s\" begins at byte %llu of the data, the one before it ends "
+                        "at %llu: %s",
+                        f->path, tensor_name_shown(e->name, name), (unsigned long long)e->begin,
+                        (unsigned long long)at,
                         e->begin > at ? "bytes between belong to none" : "they overlap");
         }
         at = e->end;
@@ -379,8 +400,9 @@ static status check_places(struct tensor_file *f)
         map_put(&f->by_name, e->name, e);
     }
     if (at != data_size) {
-        return fail(ERR_FORMAT, "%s: the last tensor ends at byte %llu of the data, the file at byte %llu", f->path,
-                    (unsigned long long)at, (unsigned long long)data_size);
+        return fail(ERR_FORMAT,
+                    "%s: the last tensor ends at byte %llu of the data, the file at byte %llu",
+                    f->path, (unsigned long long)at, (unsigned long long)data_size);
     }
     return OK;
 }
@@ -388,23 +410,28 @@ static status check_places(struct tensor_file *f)
 status tensor_header_check_length(const char *path, uint64_t length, uint64_t file_size)
 {
     if (length > HEADER_LIMIT) {
-        return fail(ERR_FORMAT, "%s: its first 8 bytes give a header of %llu bytes, the limit is 100,000,000: no safetensors file",
+        return fail(ERR_FORMAT,
+                    "%s: its first 8 bytes give a header of %llu bytes, the limit is 100,000,000: "
+                    "no safetensors file",
                     path, (unsigned long long)length);
     }
     if (length > file_size - 8) {
-        return fail(ERR_FORMAT, "%s: its first 8 bytes give a header of %llu bytes, only %llu follow: it was cut off",
-                    path, (unsigned long long)length, (unsigned long long)(file_size - 8));
+        return fail(
+            ERR_FORMAT,
+            "%s: its first 8 bytes give a header of %llu bytes, only %llu follow: it was cut off",
+            path, (unsigned long long)length, (unsigned long long)(file_size - 8));
     }
     return OK;
 }
 
-status tensor_header_parse(struct tensor_file *f, struct arena *a, const char *path, const char *header,
-                           size_t header_length, uint64_t file_size)
+status tensor_header_parse(struct tensor_file *f, struct arena *a, const char *path,
+                           const char *header, size_t header_length, uint64_t file_size)
 {
     struct header h = { .file = f, .arena = a };
     status s = OK;
 
-    check(file_size >= 8, "%s: a file of %llu bytes has no header", path, (unsigned long long)file_size);
+    check(file_size >= 8, "%s: a file of %llu bytes has no header", path,
+          (unsigned long long)file_size);
     *f = (struct tensor_file){ .path = arena_text(a, path), .fd = -1, .size = file_size };
     TRY(tensor_header_check_length(path, header_length, file_size));
     f->data_begin = 8 + (uint64_t)header_length;

@@ -25,7 +25,8 @@ status tensor_writer_open(struct tensor_writer *w, struct arena *a, const char *
         w->temporary = arena_format(a, "%s.partial-%ld-%d", path, (long)getpid(), number);
         w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (w->fd < 0 && errno != EEXIST) {
-            status s = fail(errno == ENOENT ? ERR_MISSING : ERR_IO, "%s: %s", w->temporary, strerror(errno));
+            status s = fail(errno == ENOENT ? ERR_MISSING : ERR_IO, "%s: %s", w->temporary,
+                            strerror(errno));
 
             *w = (struct tensor_writer){ .fd = -1 };
             return s;
@@ -55,7 +56,8 @@ void tensor_writer_metadata(struct tensor_writer *w, const char *key, const char
     w->metadata_count++;
 }
 
-void tensor_writer_declare(struct tensor_writer *w, const char *name, enum dtype dtype, int rank, const int64_t *shape)
+void tensor_writer_declare(struct tensor_writer *w, const char *name, enum dtype dtype, int rank,
+                           const int64_t *shape)
 {
     struct tensor_entry *e;
     int64_t *extents = arena_take_array(w->arena, (size_t)rank, sizeof *extents);
@@ -63,12 +65,15 @@ void tensor_writer_declare(struct tensor_writer *w, const char *name, enum dtype
     uint64_t bits;
 
     check(w->data_begin == 0, "%s: %s is declared behind begin", w->path, name);
-    check(strcmp(name, "__metadata__") != 0, "%s: a tensor may not be called __metadata__", w->path);
+    check(strcmp(name, "__metadata__") != 0, "%s: a tensor may not be called __metadata__",
+          w->path);
     for (int i = 0; i < rank; i++) {
-        check(shape[i] >= 0 && !__builtin_mul_overflow(count, shape[i], &count), "%s: %s is too large", w->path, name);
+        check(shape[i] >= 0 && !__builtin_mul_overflow(count, shape[i], &count),
+              "%s: %s is too large", w->path, name);
         extents[i] = shape[i];
     }
-    check(!__builtin_mul_overflow((uint64_t)count, (uint64_t)dtype_bits(dtype), &bits) && bits % 8 == 0,
+    check(!__builtin_mul_overflow((uint64_t)count, (uint64_t)dtype_bits(dtype), &bits) &&
+              bits % 8 == 0,
           "%s: %s is too large or no whole number of bytes", w->path, name);
     if (w->count == w->room) {
         struct tensor_entry *more;
@@ -81,7 +86,9 @@ void tensor_writer_declare(struct tensor_writer *w, const char *name, enum dtype
         w->entries = more;
     }
     e = &w->entries[w->count++];
-    *e = (struct tensor_entry){ .name = arena_text(w->arena, name), .dtype = dtype, .rank = rank, .shape = extents };
+    *e = (struct tensor_entry){
+        .name = arena_text(w->arena, name), .dtype = dtype, .rank = rank, .shape = extents
+    };
     e->count = count;
     e->begin = w->total;
     e->end = w->total + bits / 8;
@@ -143,7 +150,8 @@ static void check_names(const struct tensor_writer *w)
     struct map names = { 0 };
 
     for (size_t i = 0; i < w->count; i++) {
-        check(!map_find(&names, w->entries[i].name, NULL), "%s: %s is declared twice", w->path, w->entries[i].name);
+        check(!map_find(&names, w->entries[i].name, NULL), "%s: %s is declared twice", w->path,
+              w->entries[i].name);
         map_put(&names, w->entries[i].name, NULL);
     }
     map_release(&names);
@@ -164,7 +172,8 @@ status tensor_writer_begin(struct tensor_writer *w, int align)
         text_add_char(&header, ' ');
     }
     if (header.length - 8 > HEADER_LIMIT) {
-        s = fail(ERR_FORMAT, "%s: %zu tensors ask for a header of %zu bytes, readers take 100,000,000", w->path,
+        s = fail(ERR_FORMAT,
+                 "%s: %zu tensors ask for a header of %zu bytes, readers take 100,000,000", w->path,
                  w->count, header.length - 8);
         text_release(&header);
         return s;

@@ -132,37 +132,44 @@ static void overrides_change_what_is_read(void **state)
     assert_int_equal(c.recipe.model.num_key_value_heads, 0);
     assert_false(recipe_given(&c.recipe, "model.num_key_value_heads"));
     assert_false(recipe_given(&c.recipe, "trainer.precision"));
-    assert_string_equal(tree_find(c.recipe.exp_manager.summary_writer_kwargs, "save_dir")->text, "/t");
+    assert_string_equal(tree_find(c.recipe.exp_manager.summary_writer_kwargs, "save_dir")->text,
+                        "/t");
     case_release(&c);
 }
 
 static void bad_overrides_name_their_number(void **state)
 {
     (void)state;
-    EXPECT_FOUND("override 2: error: model.optm is not a known key; did you mean model.optim?", SMALL, -1,
-                 "model.seed=1", "model.optm.lr=1");
-    EXPECT_FOUND("override 1: error: trainer.lr is not a known key; did you mean model.optim.lr?", SMALL, -1,
-                 "trainer.lr=1");
-    EXPECT_FOUND("override 1: error: model.optim.lrr is not a known key; did you mean model.optim.lr?", SMALL, -1,
-                 "++model.optim.lrr=1");
-    EXPECT_FOUND("override 1: error: model.optim.lr is the text 'fast'; allowed: a number, 0 or more", SMALL, -1,
-                 "model.optim.lr=fast");
-    EXPECT_FOUND("override 1: error: model.hidden_size is there already (r.yaml line 9); change it with "
-                 "model.hidden_size=... or ++model.hidden_size=...",
-                 SMALL, -1, "+model.hidden_size=8");
-    EXPECT_FOUND("override 1: error: model.foo cannot be removed: it is not there", SMALL, -1, "~model.foo");
+    EXPECT_FOUND("override 2: error: model.optm is not a known key; did you mean model.optim?",
+                 SMALL, -1, "model.seed=1", "model.optm.lr=1");
+    EXPECT_FOUND("override 1: error: trainer.lr is not a known key; did you mean model.optim.lr?",
+                 SMALL, -1, "trainer.lr=1");
+    EXPECT_FOUND(
+        "override 1: error: model.optim.lrr is not a known key; did you mean model.optim.lr?",
+        SMALL, -1, "++model.optim.lrr=1");
+    EXPECT_FOUND(
+        "override 1: error: model.optim.lr is the text 'fast'; allowed: a number, 0 or more", SMALL,
+        -1, "model.optim.lr=fast");
+    EXPECT_FOUND(
+        "override 1: error: model.hidden_size is there already (r.yaml line 9); change it with "
+        "model.hidden_size=... or ++model.hidden_size=...",
+        SMALL, -1, "+model.hidden_size=8");
+    EXPECT_FOUND("override 1: error: model.foo cannot be removed: it is not there", SMALL, -1,
+                 "~model.foo");
     EXPECT_FOUND("model.seed.x cannot be removed: it is not there", SMALL, -1, "~model.seed.x");
-    EXPECT_FOUND("model.hidden_size is not removed: it is the integer 64, not the integer 3", SMALL, -1,
-                 "~model.hidden_size=3");
-    EXPECT_FOUND("model.hidden_size.x: model.hidden_size is the integer 64, so nothing lies below it", SMALL, -1,
-                 "model.hidden_size.x=3");
+    EXPECT_FOUND("model.hidden_size is not removed: it is the integer 64, not the integer 3", SMALL,
+                 -1, "~model.hidden_size=3");
+    EXPECT_FOUND(
+        "model.hidden_size.x: model.hidden_size is the integer 64, so nothing lies below it", SMALL,
+        -1, "model.hidden_size.x=3");
     EXPECT_FOUND("override 1: error: 'train' is no override: key=value", SMALL, -1, "train");
     EXPECT_FOUND("'a..b' in 'a..b=1' is no key", SMALL, -1, "a..b=1");
     EXPECT_FOUND("'' in '=1' is no key", SMALL, -1, "=1");
     EXPECT_FOUND("composition of several files is not built yet", SMALL, -1, "cluster@x=slurm");
-    EXPECT_FOUND("override 1: error: 'run.name=a,b': a comma at the top", SMALL, -1, "run.name=a,b");
-    EXPECT_FOUND("override 1: error: model is the integer 3; allowed: a map of its keys, or null", SMALL, -1,
-                 "model=3");
+    EXPECT_FOUND("override 1: error: 'run.name=a,b': a comma at the top", SMALL, -1,
+                 "run.name=a,b");
+    EXPECT_FOUND("override 1: error: model is the integer 3; allowed: a map of its keys, or null",
+                 SMALL, -1, "model=3");
 }
 
 static void secrets_are_not_told(void **state)
@@ -171,7 +178,8 @@ static void secrets_are_not_told(void **state)
     EXPECT_NOT_FOUND("hf_12345", SMALL, 1, "model.hf_access_token=hf_12345");
     EXPECT_NOT_FOUND("12345", SMALL, 1, "model.hf_access_token=12345");
     EXPECT_NOT_FOUND("12345", SMALL, 1, "model.hf_access_token='12345");
-    EXPECT_NOT_FOUND("12345", SMALL, 1, "model.hf_access_token=x12345", "~model.hf_access_token=y12345");
+    EXPECT_NOT_FOUND("12345", SMALL, 1, "model.hf_access_token=x12345",
+                     "~model.hf_access_token=y12345");
     EXPECT_NOT_FOUND("12345", SMALL, 1, "model.hf_access_token='12345${'");
 }
 

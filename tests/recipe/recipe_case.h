@@ -14,28 +14,29 @@ struct recipe_case {
 };
 
 /* A recipe without findings. */
-#define SMALL                               \
-    "distributed_backend: mpi\n"            \
-    "trainer:\n"                            \
-    "  precision: 64\n"                     \
-    "  max_steps: 20\n"                     \
-    "model:\n"                              \
-    "  do_finetune: false\n"                \
-    "  fp8: false\n"                        \
-    "  max_context_width: 64\n"             \
-    "  hidden_size: 64\n"                   \
-    "  num_attention_heads: 4\n"            \
-    "  num_key_value_heads: 2\n"            \
-    "  intermediate_size: 128\n"            \
-    "  num_hidden_layers: 2\n"              \
-    "  vocab_size: 256\n"                   \
-    "  data: {train_dir: /data/train}\n"    \
+#define SMALL                            \
+    "distributed_backend: mpi\n"         \
+    "trainer:\n"                         \
+    "  precision: 64\n"                  \
+    "  max_steps: 20\n"                  \
+    "model:\n"                           \
+    "  do_finetune: false\n"             \
+    "  fp8: false\n"                     \
+    "  max_context_width: 64\n"          \
+    "  hidden_size: 64\n"                \
+    "  num_attention_heads: 4\n"         \
+    "  num_key_value_heads: 2\n"         \
+    "  intermediate_size: 128\n"         \
+    "  num_hidden_layers: 2\n"           \
+    "  vocab_size: 256\n"                \
+    "  data: {train_dir: /data/train}\n" \
     "  optim: {sched: {warmup_steps: 5}}\n"
 
 enum { CASE_OVERRIDES = 8 };
 
 /* Reads `text` as the file "r.yaml"; `overrides` end with NULL. Checks the rules for `ranks` ranks unless that is -1. */
-static inline void case_read(struct recipe_case *c, const char *text, const char *const *overrides, int ranks)
+static inline void case_read(struct recipe_case *c, const char *text, const char *const *overrides,
+                             int ranks)
 {
     size_t length = 0;
     int count = 0;
@@ -45,7 +46,8 @@ static inline void case_read(struct recipe_case *c, const char *text, const char
     while (overrides != NULL && overrides[count] != NULL) {
         count++;
     }
-    c->status = recipe_parse(&c->recipe, &c->found, &c->arena, "r.yaml", text, strlen(text), overrides, count);
+    c->status = recipe_parse(&c->recipe, &c->found, &c->arena, "r.yaml", text, strlen(text),
+                             overrides, count);
     if (ranks >= 0) {
         recipe_check(&c->recipe, &c->found, ranks);
     }
@@ -61,8 +63,8 @@ static inline void case_release(struct recipe_case *c)
     arena_release(&c->arena);
 }
 
-static inline void expect_printed(const struct recipe_case *c, const char *part, bool wanted, const char *file,
-                                  int line)
+static inline void expect_printed(const struct recipe_case *c, const char *part, bool wanted,
+                                  const char *file, int line)
 {
     if ((strstr(c->printed, part) != NULL) != wanted) {
         print_error("%s\"%s\" in:\n%s", wanted ? "expected " : "unexpected ", part, c->printed);

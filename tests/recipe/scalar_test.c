@@ -66,10 +66,10 @@ static void floats_have_their_values(void **state)
         const char *text;
         double value;
     } cases[] = {
-        { "1.", 1.0 },       { "1.5e3", 1500 },   { "1.e3", 1000 },      { "1e5", 1e5 },
-        { "1e-5", 1e-5 },    { "2E+4", 2e4 },     { "12e03", 12000 },    { ".5", 0.5 },
-        { ".5e+3", 500 },    { "-0.0", -0.0 },    { "1_000.5", 1000.5 }, { "1._5", 1.5 },
-        { "1_0e5", 1e6 },    { "+1.5", 1.5 },     { "1e400", INFINITY }, { "1e-400", 0 },
+        { "1.", 1.0 },        { "1.5e3", 1500 },      { "1.e3", 1000 },      { "1e5", 1e5 },
+        { "1e-5", 1e-5 },     { "2E+4", 2e4 },        { "12e03", 12000 },    { ".5", 0.5 },
+        { ".5e+3", 500 },     { "-0.0", -0.0 },       { "1_000.5", 1000.5 }, { "1._5", 1.5 },
+        { "1_0e5", 1e6 },     { "+1.5", 1.5 },        { "1e400", INFINITY }, { "1e-400", 0 },
         { ".inf", INFINITY }, { "-.INF", -INFINITY }, { "+.Inf", INFINITY }, { "08.5", 8.5 },
     };
 
@@ -99,8 +99,10 @@ static void nan_is_a_float(void **state)
 static void words_are_null_or_bool(void **state)
 {
     static const char *const nulls[] = { "", "~", "null", "Null", "NULL" };
-    static const char *const trues[] = { "true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON" };
-    static const char *const falses[] = { "false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF" };
+    static const char *const trues[] = { "true", "True", "TRUE", "yes", "Yes",
+                                         "YES",  "on",   "On",   "ON" };
+    static const char *const falses[] = { "false", "False", "FALSE", "no", "No",
+                                          "NO",    "off",   "Off",   "OFF" };
     struct tree t = { 0 };
 
     (void)state;
@@ -121,10 +123,13 @@ static void words_are_null_or_bool(void **state)
 static void everything_else_is_text(void **state)
 {
     static const char *const cases[] = {
-        "y",     "Y",     "n",    "N",    "t",     "None", "none",  "nULL",  "tRUE",  "yEs",        "inf",
-        "-inf",  "nan",   "08",   "09",   "0o17",  "0x",   "0b",    "1e",    "1e+",   "1.2.3",      "2.1.1",
-        "0:30",  "1:60",  "1:",   "a",    "-",     ".",    "..",    "_1",    "-_1",   "6-00:00:00", "2001-12-14",
-        "-.5",   "+.5",   ".5e3", "._5",  "1_0e1_0", "-.nan", "+-1", "1 2",  "2001-12-14 21:59:43", "1e5x", "0b12",
+        "y",     "Y",    "n",       "N",          "t",          "None", "none",
+        "nULL",  "tRUE", "yEs",     "inf",        "-inf",       "nan",  "08",
+        "09",    "0o17", "0x",      "0b",         "1e",         "1e+",  "1.2.3",
+        "2.1.1", "0:30", "1:60",    "1:",         "a",          "-",    ".",
+        "..",    "_1",   "-_1",     "6-00:00:00", "2001-12-14", "-.5",  "+.5",
+        ".5e3",  "._5",  "1_0e1_0", "-.nan",      "+-1",        "1 2",  "2001-12-14 21:59:43",
+        "1e5x",  "0b12",
     };
 
     (void)state;
@@ -143,9 +148,12 @@ static void everything_else_is_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers_have_their_values), cmocka_unit_test(integers_beyond_64_bits_are_told),
-        cmocka_unit_test(floats_have_their_values),   cmocka_unit_test(nan_is_a_float),
-        cmocka_unit_test(words_are_null_or_bool),     cmocka_unit_test(everything_else_is_text),
+        cmocka_unit_test(integers_have_their_values),
+        cmocka_unit_test(integers_beyond_64_bits_are_told),
+        cmocka_unit_test(floats_have_their_values),
+        cmocka_unit_test(nan_is_a_float),
+        cmocka_unit_test(words_are_null_or_bool),
+        cmocka_unit_test(everything_else_is_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

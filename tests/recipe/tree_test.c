@@ -44,7 +44,9 @@ static void quoted_scalars_are_texts(void **state)
     struct tree *root;
 
     (void)state;
-    EXPECT_OK(parse(&root, "a: '1'\nb: \"true\"\nc: 'null'\nd: ''\ne: |\n  1\nf: !!str 1\ng: \"\\u00e9\\t\"\n"));
+    EXPECT_OK(
+        parse(&root,
+              "a: '1'\nb: \"true\"\nc: 'null'\nd: ''\ne: |\n  1\nf: !!str 1\ng: \"\\u00e9\\t\"\n"));
     for (size_t i = 0; i < root->count; i++) {
         assert_int_equal(root->items[i]->kind, TREE_TEXT);
     }
@@ -53,7 +55,9 @@ static void quoted_scalars_are_texts(void **state)
 
 static void nothing_is_an_empty_map(void **state)
 {
-    static const char *const texts[] = { "", "# only this\n", "---\n", "null", "~\n", "\xef\xbb\xbf", "...\n" };
+    static const char *const texts[] = {
+        "", "# only this\n", "---\n", "null", "~\n", "\xef\xbb\xbf"
+    };
     struct tree *root;
 
     (void)state;
@@ -91,7 +95,8 @@ static void merge_keys_give_what_is_not_there(void **state)
     const struct tree *c;
 
     (void)state;
-    EXPECT_OK(parse(&root, "a: &a {x: 1, y: 2}\nb: &b {x: 3, z: 4}\nc:\n  y: 9\n  <<: [*a, *b]\n'<<': 1\n"));
+    EXPECT_OK(parse(
+        &root, "a: &a {x: 1, y: 2}\nb: &b {x: 3, z: 4}\nc:\n  y: 9\n  <<: [*a, *b]\n'<<': 1\n"));
     c = tree_find(root, "c");
     assert_int_equal(c->count, 3);
     assert_int_equal(tree_find(c, "x")->whole, 1); /* the earlier map of the list */
@@ -115,7 +120,8 @@ static void mistakes_are_refused_with_their_places(void **state)
     static const struct {
         const char *text, *part;
     } cases[] = {
-        { "a: 1\nb:\n  c: 1\n  c: 2\n", "f.yaml:4:3: the key c stands twice in one map, first at line 3" },
+        { "a: 1\nb:\n  c: 1\n  c: 2\n",
+          "f.yaml:4:3: the key c stands twice in one map, first at line 3" },
         { "{a: 1, \"a\": 2}", "f.yaml:1:8: the key a stands twice" },
         { "1: a\n1: b\n", "the key 1 stands twice" },
         { "a: 1\n---\nb: 2\n", "f.yaml:2:1: a second document begins here" },
@@ -147,7 +153,9 @@ static void mistakes_are_refused_with_their_places(void **state)
         { "a: \x01\n", "f.yaml:1:4: a control character (byte 0x01)" },
         { "a: \xc2\x80\n", "a control character" },
         { "b: 1\na: \xff\n", "f.yaml:2:4: not a text file: byte 0xff at offset 8" },
-        { "\xff\xfe" "a", "this is UTF-16" },
+        { "\xff\xfe"
+          "a",
+          "this is UTF-16" },
     };
     struct tree *root;
 
@@ -164,7 +172,7 @@ static void mistakes_of_meaning_come_all_at_once(void **state)
     (void)state;
     EXPECT_FAIL(ERR_RECIPE, "f.yaml:2:1:", parse(&root, "a: 1\na: 2\nb: *x\nc: !t 1\n"));
     assert_int_equal(faults.count, 3);
-    assert_int_equal(faults.item[2].line, 1 + 1);
+    assert_int_equal(faults.item[0].line, 2);
     assert_non_null(root);
     assert_int_equal(tree_find(root, "a")->whole, 1);
 }
@@ -215,10 +223,12 @@ static void limits_are_refused_with_their_places(void **state)
     struct text t = { 0 };
 
     (void)state;
-    EXPECT_FAIL(ERR_RECIPE, "f.yaml:1:102: nested more than 100 levels deep", parse(&root, repeated("[", 1000)));
+    EXPECT_FAIL(ERR_RECIPE, "f.yaml:1:102: nested more than 100 levels deep",
+                parse(&root, repeated("[", 1000)));
     EXPECT_OK(parse(&root, arena_format(&arena, "a: %s%s", repeated("[", 98), repeated("]", 98))));
-    EXPECT_FAIL(ERR_RECIPE, "more than 16777216 bytes",
-                tree_parse(&root, &faults, &arena, "f.yaml", repeated("#", (16 << 20) + 1), (16 << 20) + 1));
+    EXPECT_FAIL(ERR_RECIPE, "16777217 bytes are more than the 16 MiB that a file may have",
+                tree_parse(&root, &faults, &arena, "f.yaml", repeated("#", (16 << 20) + 1),
+                           (16 << 20) + 1));
     EXPECT_FAIL(ERR_RECIPE, "more than 1000000 values",
                 parse(&root, arena_format(&arena, "[%s]", repeated("1,", 1000001))));
     text_add(&t, "a: &a [1,1,1,1,1,1,1,1,1,1]\n");
@@ -229,17 +239,19 @@ static void limits_are_refused_with_their_places(void **state)
         }
         text_add(&t, "]\n");
     }
-    EXPECT_FAIL(ERR_RECIPE, "more than 1000000 values (aliases and merge keys count as copies)", parse(&root, text_of(&t)));
+    EXPECT_FAIL(ERR_RECIPE, "more than 1000000 values (aliases and merge keys count as copies)",
+                parse(&root, text_of(&t)));
     text_release(&t);
 }
 
 static void printed_trees_read_back(void **state)
 {
-    static const char text[] = "a: [1, 1.0, 1e-5, .inf, -.inf, true, null, ~, '1', 'true', '', 'y', 'null', x]\n"
-                               "b: {c: [], d: {}, e: [[1, [2]], {x: {y: z}}]}\n"
-                               "'a b': \"it's \\\"q\\\" \\\\ \\n \\t \\x01 \\N \\u00e9\"\n"
-                               "1: '${ref}'\ntrue: ' blank '\n'# c': '-x'\nf: '- x'\ng: 'a: b'\nh: 2001-01-01\n"
-                               "i: '6:30'\nj: '???'\nk: '0x1F'\nl: ...x\nm: '...'\n";
+    static const char text[] =
+        "a: [1, 1.0, 1e-5, .inf, -.inf, true, null, ~, '1', 'true', '', 'y', 'null', x]\n"
+        "b: {c: [], d: {}, e: [[1, [2]], {x: {y: z}}]}\n"
+        "'a b': \"it's \\\"q\\\" \\\\ \\n \\t \\x01 \\N \\u00e9\"\n"
+        "1: '${ref}'\ntrue: ' blank '\n'# c': '-x'\nf: '- x'\ng: 'a: b'\nh: 2001-01-01\n"
+        "i: '6:30'\nj: '?\?\?'\nk: '0x1F'\nl: ...x\nm: '...'\n";
     struct tree *root, *again;
     char *first = NULL, *second = NULL;
     size_t length;

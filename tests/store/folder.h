@@ -15,8 +15,8 @@ static inline const char *folder_new(struct arena *a)
     return path;
 }
 
-static inline const char *folder_put(struct arena *a, const char *folder, const char *name, const void *bytes,
-                                     size_t length)
+static inline const char *folder_put(struct arena *a, const char *folder, const char *name,
+                                     const void *bytes, size_t length)
 {
     const char *path = path_join(a, folder, name);
 
@@ -24,7 +24,8 @@ static inline const char *folder_put(struct arena *a, const char *folder, const 
     return path;
 }
 
-static inline const char *folder_put_text(struct arena *a, const char *folder, const char *name, const char *text)
+static inline const char *folder_put_text(struct arena *a, const char *folder, const char *name,
+                                          const char *text)
 {
     return folder_put(a, folder, name, text, strlen(text));
 }

@@ -26,9 +26,28 @@ static bool takes(const char *text)
 static void values_of_every_kind_are_taken(void **state)
 {
     static const char *const good[] = {
-        "0", "-0", "10", "-1.5", "1e5", "1E-5", "0.0e+0", "true", "false", "null", "\"\"", "\"a\\n\\u00e9\"",
-        "\"\\ud83d\\ude00\"", "\"\xc3\xa9\"", "[]", "{}", "[[],{}]", " [ 1 , 2 ] ", "{\"a\":{\"b\":[null]},\"a\":1}",
-        "\t\r\n1\n", "\"\\\"\\\\\\/\\b\\f\\r\\t\"", "\"\x7f\"",
+        "0",
+        "-0",
+        "10",
+        "-1.5",
+        "1e5",
+        "1E-5",
+        "0.0e+0",
+        "true",
+        "false",
+        "null",
+        "\"\"",
+        "\"a\\n\\u00e9\"",
+        "\"\\ud83d\\ude00\"",
+        "\"\xc3\xa9\"",
+        "[]",
+        "{}",
+        "[[],{}]",
+        " [ 1 , 2 ] ",
+        "{\"a\":{\"b\":[null]},\"a\":1}",
+        "\t\r\n1\n",
+        "\"\\\"\\\\\\/\\b\\f\\r\\t\"",
+        "\"\x7f\"",
     };
 
     (void)state;
@@ -43,12 +62,68 @@ static void values_of_every_kind_are_taken(void **state)
 static void everything_else_is_refused(void **state)
 {
     static const char *const bad[] = {
-        "", " ", "01", "-", "+1", ".5", "1.", "1e", "1e+", "0x10", "1_0", "5a", "1.2.3", "--1", "NaN", "Infinity",
-        "-Infinity", "nul", "True", "tru", "'a'", "\"", "\"a", "\"\\", "\"\\q\"", "\"\\u12\"", "\"\\u12g4\"",
-        "\"\\ud800\"", "\"\\udc00\"", "\"\\ud800\\u0041\"", "\"\\ud800\\n\"", "\"\n\"", "\"\x01\"", "\"\x80\"",
-        "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "[", "]", "[1", "[1,", "[1,]", "[,1]", "[1 2]", "[1}", "{", "{]",
-        "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,", "{\"a\":1,}", "{a:1}", "{1:2}", "{\"a\" 1}", "{\"a\":1 \"b\":2}",
-        "1 1", "[] x", "/**/1", "1//", "\xef\xbb\xbf" "1", "\v1",
+        "",
+        " ",
+        "01",
+        "-",
+        "+1",
+        ".5",
+        "1.",
+        "1e",
+        "1e+",
+        "0x10",
+        "1_0",
+        "5a",
+        "1.2.3",
+        "--1",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "nul",
+        "True",
+        "tru",
+        "'a'",
+        "\"",
+        "\"a",
+        "\"\\",
+        "\"\\q\"",
+        "\"\\u12\"",
+        "\"\\u12g4\"",
+        "\"\\ud800\"",
+        "\"\\udc00\"",
+        "\"\\ud800\\u0041\"",
+        "\"\\ud800\\n\"",
+        "\"\n\"",
+        "\"\x01\"",
+        "\"\x80\"",
+        "\"\xc0\x80\"",
+        "\"\xed\xa0\x80\"",
+        "[",
+        "]",
+        "[1",
+        "[1,",
+        "[1,]",
+        "[,1]",
+        "[1 2]",
+        "[1}",
+        "{",
+        "{]",
+        "{\"a\"",
+        "{\"a\":",
+        "{\"a\":1",
+        "{\"a\":1,",
+        "{\"a\":1,}",
+        "{a:1}",
+        "{1:2}",
+        "{\"a\" 1}",
+        "{\"a\":1 \"b\":2}",
+        "1 1",
+        "[] x",
+        "/**/1",
+        "1//",
+        "\xef\xbb\xbf"
+        "1",
+        "\v1",
     };
 
     (void)state;
@@ -106,7 +181,8 @@ static void integers_are_exact_or_refused(void **state)
 
 static void strings_compare_and_decode(void **state)
 {
-    static const char text[] = "\"in\\u0070ut\\u005fids\" \"\\ud83d\\ude00\\u00e9\\u20ac\\n\" \"a\\u0000b\" \"plain\"";
+    static const char text[] =
+        "\"in\\u0070ut\\u005fids\" \"\\ud83d\\ude00\\u00e9\\u20ac\\n\" \"a\\u0000b\" \"plain\"";
     struct arena a = { 0 };
     struct json_string string;
     struct json_scan s;

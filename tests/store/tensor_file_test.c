@@ -9,7 +9,8 @@ static status parse(struct arena *a, const char *header, uint64_t data)
 {
     struct tensor_file f;
     size_t length = strlen(header);
-    char *copy = malloc(length + 1); /* at its exact length for the sanitizer; + 1 for an empty one */
+    char *copy =
+        malloc(length + 1); /* at its exact length for the sanitizer; + 1 for an empty one */
     status s;
 
     memcpy(copy, header, length);
@@ -31,25 +32,36 @@ static void refusals_name_the_tensor_and_the_rule(void **state)
         { "", 0, "header byte 0: the header must begin with { (found: the end)" },
         { " {}", 0, "header byte 0: the header must begin with {" },
         { "{}\n", 0, "header byte 2: only spaces may follow the object" },
-        { "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}", 8, "the text ends before }" },
+        { "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}", 8,
+          "the text ends before }" },
         { "{\"w\":{\"dtype\":\"F33\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8,
           "x.safetensors: tensor \"w\": there is no dtype \"F33\"" },
         { "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],\"more\":1}}", 8,
           "a field other than dtype, shape and data_offsets" },
-        { "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "shape stands twice" },
+        { "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"shape\":[2],\"data_offsets\":[0,8]}}", 8,
+          "shape stands twice" },
         { "{\"w\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8, "tensor \"w\": data_offsets is missing" },
         { "{\"w\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8,
           "data_offsets span 8 bytes, its shape and dtype F32 ask for 12" },
-        { "{\"w\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1, "3 elements of F4 are no whole number" },
-        { "{\"w\":{\"dtype\":\"U8\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0, "beyond 2^63" },
-        { "{\"w\":{\"dtype\":\"U8\",\"shape\":[0,4294967296,4294967296],\"data_offsets\":[0,0]}}", 0, "beyond 2^63" },
-        { "{\"w\":{\"dtype\":\"F64\",\"shape\":[2305843009213693952],\"data_offsets\":[0,0]}}", 0, "beyond 2^64 bits" },
+        { "{\"w\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1,
+          "3 elements of F4 are no whole number" },
+        { "{\"w\":{\"dtype\":\"U8\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0,
+          "beyond 2^63" },
+        { "{\"w\":{\"dtype\":\"U8\",\"shape\":[0,4294967296,4294967296],\"data_offsets\":[0,0]}}",
+          0, "beyond 2^63" },
+        { "{\"w\":{\"dtype\":\"F64\",\"shape\":[2305843009213693952],\"data_offsets\":[0,0]}}", 0,
+          "beyond 2^64 bits" },
         { "{\"w\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]}}", 7, "it was cut off" },
-        { "{\"w\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]}}", 9, "ends at byte 8 of the data, the file at byte 9" },
-        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_"
+        { "{\"w\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]}}", 9,
+          "ends at byte 8 of the data, the file at byte 9" },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\","
+          "\"shape\":[2],\"data_"
           "offsets\":[3,5]}}",
-          5, "tensor \"b\" begins at byte 3 of the data, the one before it ends at 2: bytes between belong to none" },
-        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_"
+          5,
+          "tensor \"b\" begins at byte 3 of the data, the one before it ends at 2: bytes between "
+          "belong to none" },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\","
+          "\"shape\":[2],\"data_"
           "offsets\":[1,3]}}",
           3, "they overlap" },
         { "{\"a\\u0000b\":{}}", 0, "U+0000" },
@@ -79,7 +91,8 @@ static void entries_come_in_the_order_of_their_bytes(void **state)
     struct tensor_file f;
 
     (void)state;
-    EXPECT_OK(tensor_header_parse(&f, &a, "x", header, sizeof header - 1, 8 + sizeof header - 1 + 12));
+    EXPECT_OK(
+        tensor_header_parse(&f, &a, "x", header, sizeof header - 1, 8 + sizeof header - 1 + 12));
     assert_int_equal(f.count, 3);
     assert_string_equal(f.entries[0].name, "a");
     assert_string_equal(f.entries[1].name, "e");
@@ -140,8 +153,10 @@ static void ranges_convert_in_pieces(void **state)
                 tensor_file_read(&f, e, COUNT - 1, 2, DT_F64, out));
     EXPECT_FAIL(ERR_FORMAT, "asked for", tensor_file_read(&f, e, -1, 1, DT_F64, out));
     EXPECT_FAIL(ERR_FORMAT, "asked for", tensor_file_read(&f, e, 1, INT64_MAX, DT_F64, out));
-    EXPECT_FAIL(ERR_FORMAT, "I32 does not convert to C64", tensor_file_read(&f, e, 0, 1, DT_C64, out));
-    EXPECT_FAIL(ERR_FORMAT, "I32 does not convert to F4", tensor_file_read(&f, e, 0, 2, DT_F4, out));
+    EXPECT_FAIL(ERR_FORMAT, "I32 does not convert to C64",
+                tensor_file_read(&f, e, 0, 1, DT_C64, out));
+    EXPECT_FAIL(ERR_FORMAT, "I32 does not convert to F4",
+                tensor_file_read(&f, e, 0, 2, DT_F4, out));
     EXPECT_FAIL(ERR_FORMAT, "or a value does not fit", tensor_file_read(&f, e, 0, 300, DT_U8, out));
     /* The file shrinks while it is open. */
     assert_int_equal(truncate(path, 1000), 0);
@@ -154,7 +169,8 @@ static void ranges_convert_in_pieces(void **state)
 
 static void small_types_are_read_as_they_stand(void **state)
 {
-    static const char header[] = "{\"w\":{\"dtype\":\"F6_E2M3\",\"shape\":[8],\"data_offsets\":[0,6]}}";
+    static const char header[] =
+        "{\"w\":{\"dtype\":\"F6_E2M3\",\"shape\":[8],\"data_offsets\":[0,6]}}";
     unsigned char file[8 + sizeof header - 1 + 6] = { sizeof header - 1 }, out[6];
     struct arena a = { 0 };
     const char *folder = folder_new(&a), *path;
@@ -167,8 +183,10 @@ static void small_types_are_read_as_they_stand(void **state)
     EXPECT_OK(tensor_file_open(&f, &a, path));
     EXPECT_OK(tensor_file_read(&f, &f.entries[0], 4, 4, DT_F6_E2M3, out));
     assert_memory_equal(out, "\4\5\6", 3);
-    EXPECT_FAIL(ERR_FORMAT, "do not begin and end on bytes", tensor_file_read(&f, &f.entries[0], 1, 4, DT_F6_E2M3, out));
-    EXPECT_FAIL(ERR_FORMAT, "F6_E2M3 does not convert to F32", tensor_file_read(&f, &f.entries[0], 0, 4, DT_F32, out));
+    EXPECT_FAIL(ERR_FORMAT, "do not begin and end on bytes",
+                tensor_file_read(&f, &f.entries[0], 1, 4, DT_F6_E2M3, out));
+    EXPECT_FAIL(ERR_FORMAT, "F6_E2M3 does not convert to F32",
+                tensor_file_read(&f, &f.entries[0], 0, 4, DT_F32, out));
     tensor_file_close(&f);
     EXPECT_OK(folder_remove(folder));
     arena_release(&a);
@@ -188,7 +206,8 @@ static void what_is_no_file_is_refused(void **state)
     EXPECT_FAIL(ERR_FORMAT, "is no regular file", tensor_file_open(&f, &a, folder));
     assert_int_equal(mkfifo(pipe_path, 0600), 0);
     EXPECT_FAIL(ERR_FORMAT, "is no regular file", tensor_file_open(&f, &a, pipe_path));
-    EXPECT_FAIL(ERR_FORMAT, "7 bytes are too few", tensor_file_open(&f, &a, folder_put(&a, folder, "s", "1234567", 7)));
+    EXPECT_FAIL(ERR_FORMAT, "7 bytes are too few",
+                tensor_file_open(&f, &a, folder_put(&a, folder, "s", "1234567", 7)));
     tensor_file_close(&f);
     EXPECT_OK(folder_remove(folder));
     arena_release(&a);

@@ -3,7 +3,8 @@
 #include "store/safetensors.h"
 
 /* A file of one-element F32 tensors, `names` ends with NULL; the values count from `first`. */
-static void put_tensors(struct arena *a, const char *folder, const char *file, const char *const *names, float first)
+static void put_tensors(struct arena *a, const char *folder, const char *file,
+                        const char *const *names, float first)
 {
     struct tensor_writer w;
     int64_t one = 1;
@@ -45,7 +46,8 @@ static void files_of_an_index_are_one_name_space(void **state)
     put_tensors(&a, folder, "model-00002-of-00002.safetensors", two_names, 20);
     folder_put_text(&a, folder, "model.safetensors.index.json",
                     "{\"metadata\": {\"total_size\": 12, \"x\": [1, {}]}, \"weight_map\": {\n"
-                    "  \"c\": \"model-00002-of-00002.safetensors\", \"a\": \"model-00001-of-00002.safetensors\"}}\n");
+                    "  \"c\": \"model-00002-of-00002.safetensors\", \"a\": "
+                    "\"model-00001-of-00002.safetensors\"}}\n");
     EXPECT_OK(tensor_folder_open(&f, &a, folder));
     assert_int_equal(f.file_count, 2);
     assert_int_equal(f.by_name.count, 2);
@@ -75,15 +77,22 @@ static void an_index_that_lies_is_refused(void **state)
         { "{\"weight_map\": {}} x", ERR_FORMAT, "text stands behind the end" },
         { "{\"weight_map\": []}", ERR_FORMAT, "weight_map: an object must stand here" },
         { "{\"weight_map\": {\"a\": 1}}", ERR_FORMAT, "weight_map (tensor names to file names)" },
-        { "{\"weight_map\": {\"a\": \"one\"}, \"weight_map\": {}}", ERR_FORMAT, "weight_map stands twice" },
-        { "{\"weight_map\": {\"a\": \"one\", \"a\": \"one\"}}", ERR_FORMAT, "tensor \"a\" stands twice" },
+        { "{\"weight_map\": {\"a\": \"one\"}, \"weight_map\": {}}", ERR_FORMAT,
+          "weight_map stands twice" },
+        { "{\"weight_map\": {\"a\": \"one\", \"a\": \"one\"}}", ERR_FORMAT,
+          "tensor \"a\" stands twice" },
         { "{\"weight_map\": {\"q\": \"one\"}}", ERR_FORMAT, "tensor \"q\" should be in " },
         { "{\"weight_map\": {\"q\": \"two\"}}", ERR_MISSING, "puts tensor \"q\"" },
-        { "{\"weight_map\": {\"a\": \"../one\"}}", ERR_FORMAT, "only files directly in the folder are allowed" },
-        { "{\"weight_map\": {\"a\": \"/etc/passwd\"}}", ERR_FORMAT, "only files directly in the folder are allowed" },
-        { "{\"weight_map\": {\"a\": \"..\"}}", ERR_FORMAT, "only files directly in the folder are allowed" },
-        { "{\"weight_map\": {\"a\": \"\"}}", ERR_FORMAT, "only files directly in the folder are allowed" },
-        { "{\"weight_map\": {\"a\": \"model.safetensors.index.json\"}}", ERR_FORMAT, "no safetensors file" },
+        { "{\"weight_map\": {\"a\": \"../one\"}}", ERR_FORMAT,
+          "only files directly in the folder are allowed" },
+        { "{\"weight_map\": {\"a\": \"/etc/passwd\"}}", ERR_FORMAT,
+          "only files directly in the folder are allowed" },
+        { "{\"weight_map\": {\"a\": \"..\"}}", ERR_FORMAT,
+          "only files directly in the folder are allowed" },
+        { "{\"weight_map\": {\"a\": \"\"}}", ERR_FORMAT,
+          "only files directly in the folder are allowed" },
+        { "{\"weight_map\": {\"a\": \"model.safetensors.index.json\"}}", ERR_FORMAT,
+          "no safetensors file" },
     };
     struct arena a = { 0 };
     const char *folder = folder_new(&a);
@@ -107,13 +116,16 @@ static void a_folder_without_a_model_says_so(void **state)
     struct tensor_folder f;
 
     (void)state;
-    EXPECT_FAIL(ERR_MISSING, "there is no such folder", tensor_folder_open(&f, &a, path_join(&a, folder, "none")));
+    EXPECT_FAIL(ERR_MISSING, "there is no such folder",
+                tensor_folder_open(&f, &a, path_join(&a, folder, "none")));
     EXPECT_FAIL(ERR_MISSING, "holds neither model.safetensors nor model.safetensors.index.json",
                 tensor_folder_open(&f, &a, folder));
     folder_put_text(&a, folder, "pytorch_model.bin", "x");
-    EXPECT_FAIL(ERR_MISSING, "pytorch_model.bin is not read here", tensor_folder_open(&f, &a, folder));
+    EXPECT_FAIL(ERR_MISSING, "pytorch_model.bin is not read here",
+                tensor_folder_open(&f, &a, folder));
     folder_put_text(&a, folder, "model.safetensors", "not one");
-    EXPECT_FAIL(ERR_FORMAT, "model.safetensors: 7 bytes are too few", tensor_folder_open(&f, &a, folder));
+    EXPECT_FAIL(ERR_FORMAT, "model.safetensors: 7 bytes are too few",
+                tensor_folder_open(&f, &a, folder));
     EXPECT_OK(folder_remove(folder));
     arena_release(&a);
 }

@@ -43,7 +43,8 @@ static void what_is_written_is_read_back(void **state)
         assert_string_equal(f.metadata[3], "\t");
         EXPECT_OK(tensor_file_read(&f, tensor_file_find(&f, "a.weight"), 0, 6, DT_F32, back));
         assert_memory_equal(back, values, sizeof values);
-        EXPECT_OK(tensor_file_read(&f, tensor_file_find(&f, "odd \"\\\n\x7f/\xe2\x82\xac"), 0, 1, DT_I64, &scalar));
+        EXPECT_OK(tensor_file_read(&f, tensor_file_find(&f, "odd \"\\\n\x7f/\xe2\x82\xac"), 0, 1,
+                                   DT_I64, &scalar));
         assert_true(scalar == INT64_MIN + 1);
         tensor_file_close(&f);
     }

@@ -1,6 +1,6 @@
 /*
- * Derivatives against central differences, in double: each case has one output, a fixed slope of it, and inputs whose
- * derivative the kernel forms.
+ * Derivatives against central differences, in double: each case has one output, a fixed slope of
+ * it, and inputs whose derivative the kernel forms.
  */
 #include "kernel_case.h"
 

@@ -1,9 +1,11 @@
 /*
- * What the kernel tests share: buffers with guards, a plain order of summing, and the walk over families and threads.
+ * What the kernel tests share: buffers with guards, a plain order of summing, and the walk over
+ * families and threads.
  *
- * A test writes one function that runs a kernel and leaves its outputs in a struct outputs. check_everywhere() calls it
- * for every family that this processor runs and for teams of 1, 2, 3 and 5, thread by thread and last thread first, and
- * wants equal bits and whole guards each time. The first result comes back, to be held against an oracle.
+ * A test writes one function that runs a kernel and leaves its outputs in a struct outputs.
+ * check_everywhere() calls it for every family that this processor runs and for teams of 1, 2, 3
+ * and 5, thread by thread and last thread first, and wants equal bits and whole guards each time.
+ * The first result comes back, to be held against an oracle.
  */
 #ifndef ROUX_TESTS_TENSOR_KERNEL_CASE_H
 #define ROUX_TESTS_TENSOR_KERNEL_CASE_H
@@ -151,7 +153,8 @@ static inline double add_as(enum dtype type, double a, double b)
     return type == DT_F32 ? (double)((float)a + (float)b) : a + b;
 }
 
-/* sums [B] buffers of one length -> sums[0]: the order of design 3.1, written without the walk that the kernels use. */
+/* sums [B] buffers of one length -> sums[0]: the order of design 3.1, written without the walk that
+ * the kernels use. */
 static inline void tree_reduce(struct buffer *sums, int64_t B)
 {
     int64_t apart = 1;
@@ -217,7 +220,8 @@ static inline struct outputs check_everywhere(enum dtype real, case_fn *run, con
     return first;
 }
 
-/* Calls every thread of a team, the last one first: a kernel that leans on another thread's work is found out. */
+/* Calls every thread of a team, the last one first: a kernel that leans on another thread's work is
+ * found out. */
 #define FOR_TEAM(t, count) \
     for (struct team t = { (count)-1, (count) }; (t).thread >= 0; (t).thread--)
 

@@ -23,8 +23,8 @@ static uint32_t bits_of(float x)
 }
 
 /* The whole tensor, or NULL with a failed case. */
-static void *read_tensor(struct tally *t, struct arena *a, const struct tensor_file *f, const char *name, enum dtype as,
-                         int64_t *count)
+static void *read_tensor(struct tally *t, struct arena *a, const struct tensor_file *f,
+                         const char *name, enum dtype as, int64_t *count)
 {
     const struct tensor_entry *e = tensor_file_find(f, name);
     void *out;
@@ -43,8 +43,9 @@ static void *read_tensor(struct tally *t, struct arena *a, const struct tensor_f
 }
 
 /* Both directions of one 16-bit type over the whole list: one case each. */
-static void try_casts(struct tally *t, const char *called, const float *x, const int16_t *want, int64_t count,
-                      uint16_t (*narrow)(float), float (*widen)(uint16_t), enum dtype dtype)
+static void try_casts(struct tally *t, const char *called, const float *x, const int16_t *want,
+                      int64_t count, uint16_t (*narrow)(float), float (*widen)(uint16_t),
+                      enum dtype dtype)
 {
     int64_t wrong = 0, wrong_back = 0, wrong_bulk = 0, first = -1;
     uint16_t *bulk = malloc((size_t)count * sizeof *bulk + 1);
@@ -69,8 +70,9 @@ static void try_casts(struct tally *t, const char *called, const float *x, const
     if (wrong == 0) {
         tally_pass(t, name, NULL);
     } else {
-        snprintf(why, sizeof why, "%lld differ, first [%lld]: 0x%08x gives 0x%04x, expected 0x%04x", (long long)wrong,
-                 (long long)first, bits_of(x[first]), narrow(x[first]), (uint16_t)want[first]);
+        snprintf(why, sizeof why, "%lld differ, first [%lld]: 0x%08x gives 0x%04x, expected 0x%04x",
+                 (long long)wrong, (long long)first, bits_of(x[first]), narrow(x[first]),
+                 (uint16_t)want[first]);
         tally_fail(t, name, why);
     }
     snprintf(name, sizeof name, "%s to float and back", called);
@@ -144,19 +146,22 @@ static void try_product(struct tally *t, const char *name, const struct product 
             apart += abs(code_place(bf16_from_float(sum)) - code_place(p->c_bf16[at])) > 1;
         }
     }
-    snprintf(why, sizeof why, "worst error %.3f of its bound, %lld results more than a bf16 unit apart", worst,
+    snprintf(why, sizeof why,
+             "worst error %.3f of its bound, %lld results more than a bf16 unit apart", worst,
              (long long)apart);
     worst <= 1 && apart == 0 ? tally_pass(t, name, why) : tally_fail(t, name, why);
 }
 
-static void product_of(struct tally *t, struct arena *a, const struct tensor_file *f, const char *name)
+static void product_of(struct tally *t, struct arena *a, const struct tensor_file *f,
+                       const char *name)
 {
     const struct tensor_entry *left = tensor_file_find(f, arena_format(a, "%s.a", name));
     const struct tensor_entry *right = tensor_file_find(f, arena_format(a, "%s.b", name));
     struct product p = { 0 };
     int64_t counts[5] = { 0 };
 
-    if (left == NULL || right == NULL || left->rank != 2 || right->rank != 2 || left->shape[1] != right->shape[0]) {
+    if (left == NULL || right == NULL || left->rank != 2 || right->rank != 2 ||
+        left->shape[1] != right->shape[0]) {
         tally_fail(t, name, "a [M, K] and b [K, N] must be there");
         return;
     }
@@ -175,8 +180,9 @@ static void product_of(struct tally *t, struct arena *a, const struct tensor_fil
         tally_fail(t, name, "results must be [M, N]");
         return;
     }
-    try_product(t, arena_format(a, "product %s [%lld, %lld] [%lld, %lld]", name, (long long)p.M, (long long)p.K,
-                                (long long)p.K, (long long)p.N),
+    try_product(t,
+                arena_format(a, "product %s [%lld, %lld] [%lld, %lld]", name, (long long)p.M,
+                             (long long)p.K, (long long)p.K, (long long)p.N),
                 &p);
 }
 

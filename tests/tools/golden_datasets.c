@@ -101,8 +101,9 @@ static bool same_sums(struct sums *sums, const json_t *expected, char why[WHY])
         sums->tokens != number_of(json_object_get(expected, "sum_attention_mask")) ||
         sums->ids != number_of(json_object_get(expected, "sum_input_ids")) ||
         sums->labels != number_of(json_object_get(expected, "sum_labels"))) {
-        snprintf(why, WHY, "%lld rows, %lld tokens, ids sum to %lld, labels to %lld", (long long)sums->rows,
-                 (long long)sums->tokens, (long long)sums->ids, (long long)sums->labels);
+        snprintf(why, WHY, "%lld rows, %lld tokens, ids sum to %lld, labels to %lld",
+                 (long long)sums->rows, (long long)sums->tokens, (long long)sums->ids,
+                 (long long)sums->labels);
         return false;
     }
     if (strcmp(hash, json_string_value(json_object_get(expected, "sha256"))) != 0) {
@@ -111,7 +112,8 @@ static bool same_sums(struct sums *sums, const json_t *expected, char why[WHY])
     }
     if (!same_row(&sums->first, json_object_get(expected, "first")) ||
         !same_row(&sums->last, json_object_get(expected, "last"))) {
-        snprintf(why, WHY, "first row %.200s, last row %.200s", text_of(&sums->first), text_of(&sums->last));
+        snprintf(why, WHY, "first row %.200s, last row %.200s", text_of(&sums->first),
+                 text_of(&sums->last));
         return false;
     }
     return true;
@@ -129,7 +131,7 @@ static bool names_place(const char *message, const json_t *expected, char why[WH
         snprintf(why, WHY, "the message must name %s: %s", file, message);
         return false;
     }
-    snprintf(text, sizeof text, "%s:%lld:", file, (long long)number_of(line));
+    snprintf(text, sizeof text, "%s:%lld:", file == NULL ? "" : file, (long long)number_of(line));
     if (line != NULL && strstr(message, text) == NULL) {
         snprintf(why, WHY, "the message must name line %s %s", text, message);
         return false;
@@ -163,7 +165,8 @@ static void judge(struct tally *t, const char *name, json_t *expected, status s,
     } else if (status_exit_code(s) != 4) {
         tally_fail(t, name, "the exit code of a refusal must be 4");
     } else {
-        names_place(fail_text(), expected, why) ? tally_pass(t, name, fail_text()) : tally_fail(t, name, why);
+        names_place(fail_text(), expected, why) ? tally_pass(t, name, fail_text())
+                                                : tally_fail(t, name, why);
     }
 }
 
@@ -176,7 +179,8 @@ static void try_folder(struct tally *t, const char *dir, json_t *expected)
     const char *folder = path_join(&a, dir, name);
     status s;
 
-    if (!text_starts(name, "json/") && !text_starts(name, "json_bad/") && !text_starts(name, "choice/")) {
+    if (!text_starts(name, "json/") && !text_starts(name, "json_bad/") &&
+        !text_starts(name, "choice/")) {
         tally_skip(t, name, "this form is not read yet");
     } else if (!file_is_folder(folder)) {
         tally_skip(t, name, "is not there");

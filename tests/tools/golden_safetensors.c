@@ -40,13 +40,15 @@ static bool same_metadata(const struct tensor_file *f, const json_t *want, char 
         const json_t *value = json_object_get(want, f->metadata[2 * i]);
 
         if (value == NULL || strcmp(json_string_value(value), f->metadata[2 * i + 1]) != 0) {
-            return differ(why, "metadata \"%s\" is \"%s\"", f->metadata[2 * i], f->metadata[2 * i + 1]);
+            return differ(why, "metadata \"%s\" is \"%s\"", f->metadata[2 * i],
+                          f->metadata[2 * i + 1]);
         }
     }
     return true;
 }
 
-static bool same_bytes(const struct tensor_file *f, const struct tensor_entry *e, const char *want, char why[WHY])
+static bool same_bytes(const struct tensor_file *f, const struct tensor_entry *e, const char *want,
+                       char why[WHY])
 {
     struct sha256 hash;
     char text[65];
@@ -78,7 +80,8 @@ static bool same_value(double got, const json_t *want)
     return got == json_real_value(want) && signbit(got) == signbit(json_real_value(want));
 }
 
-static bool same_integers(const struct tensor_file *f, const struct tensor_entry *e, const json_t *want, char why[WHY])
+static bool same_integers(const struct tensor_file *f, const struct tensor_entry *e,
+                          const json_t *want, char why[WHY])
 {
     int64_t *values = calloc((size_t)e->count + 1, sizeof *values);
     bool same = true;
@@ -97,7 +100,8 @@ static bool same_integers(const struct tensor_file *f, const struct tensor_entry
     return same;
 }
 
-static bool same_floats(const struct tensor_file *f, const struct tensor_entry *e, const json_t *want, char why[WHY])
+static bool same_floats(const struct tensor_file *f, const struct tensor_entry *e,
+                        const json_t *want, char why[WHY])
 {
     double *values = calloc((size_t)e->count + 1, sizeof *values);
     bool same = true;
@@ -114,21 +118,25 @@ static bool same_floats(const struct tensor_file *f, const struct tensor_entry *
     return same;
 }
 
-static bool same_values(const struct tensor_file *f, const struct tensor_entry *e, const json_t *want, char why[WHY])
+static bool same_values(const struct tensor_file *f, const struct tensor_entry *e,
+                        const json_t *want, char why[WHY])
 {
     if (!json_is_array(want) || e->dtype == DT_F8_E8M0) {
         return true; /* not given (large, F4, F6, C64), or a type that does not convert here */
     }
     if (json_array_size(want) != (size_t)e->count) {
-        return differ(why, "%s: %lld values, expected %zu", e->name, (long long)e->count, json_array_size(want));
+        return differ(why, "%s: %lld values, expected %zu", e->name, (long long)e->count,
+                      json_array_size(want));
     }
     return dtype_is_float(e->dtype) ? same_floats(f, e, want, why) : same_integers(f, e, want, why);
 }
 
-static bool same_tensor(const struct tensor_file *f, const char *name, const json_t *want, char why[WHY])
+static bool same_tensor(const struct tensor_file *f, const char *name, const json_t *want,
+                        char why[WHY])
 {
     const struct tensor_entry *e = tensor_file_find(f, name);
-    const json_t *shape = json_object_get(want, "shape"), *offsets = json_object_get(want, "data_offsets");
+    const json_t *shape = json_object_get(want, "shape"),
+                 *offsets = json_object_get(want, "data_offsets");
 
     if (e == NULL) {
         return differ(why, "tensor \"%s\" is not found", name);
@@ -146,7 +154,8 @@ static bool same_tensor(const struct tensor_file *f, const char *name, const jso
     }
     if (e->begin - f->data_begin != (uint64_t)json_real_value(json_array_get(offsets, 0)) ||
         e->end - f->data_begin != (uint64_t)json_real_value(json_array_get(offsets, 1))) {
-        return differ(why, "%s: offsets [%llu, %llu]", name, (unsigned long long)(e->begin - f->data_begin),
+        return differ(why, "%s: offsets [%llu, %llu]", name,
+                      (unsigned long long)(e->begin - f->data_begin),
                       (unsigned long long)(e->end - f->data_begin));
     }
     return same_bytes(f, e, json_string_value(json_object_get(want, "sha256")), why) &&
@@ -164,7 +173,8 @@ static bool same_file(const struct tensor_file *f, json_t *expected, char why[WH
     if (f->count != json_object_size(tensors)) {
         return differ(why, "%zu tensors, expected %zu", f->count, json_object_size(tensors));
     }
-    json_object_foreach(tensors, name, want) {
+    json_object_foreach(tensors, name, want)
+    {
         if (!same_tensor(f, name, want, why)) {
             return false;
         }
@@ -183,7 +193,8 @@ static void try_file(struct tally *t, const char *folder, json_t *expected)
     status s = tensor_file_open(&f, &a, path);
 
     if (s != OK && (s != ERR_FORMAT || !text_starts(fail_text(), path))) {
-        snprintf(why, sizeof why, "status %d, \"%s\": must be ERR_FORMAT and name the file", (int)s, fail_text());
+        snprintf(why, sizeof why, "status %d, \"%s\": must be ERR_FORMAT and name the file", (int)s,
+                 fail_text());
         tally_fail(t, name, why);
     } else if (strcmp(verdict, "ok") == 0) {
         if (s != OK) {

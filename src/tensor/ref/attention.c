@@ -1,11 +1,13 @@
 /*
- * Attention by blocks of QUERIES positions of one head. Everything that has a key and a query is held transposed,
+ * Attention by blocks of QUERIES positions of one head. Everything that has a key and a query is
+ * held transposed,
  *
  *   scores [keys, QUERIES]      a column is one query, so a vector runs over queries
  *
- * and softmax needs no sum across a vector. Keys are those that some query of the block may see: from the block's
- * earliest document start or window edge to its last position. What a query may not see is exactly zero there, and every
- * sum over keys is one chain, so a query's result depends on its own keys alone.
+ * and softmax needs no sum across a vector. Keys are those that some query of the block may see:
+ * from the block's earliest document start or window edge to its last position. What a query may
+ * not see is exactly zero there, and every sum over keys is one chain, so a query's result depends
+ * on its own keys alone.
  */
 #include <string.h>
 
@@ -44,7 +46,8 @@ static struct block block_at(const struct attention_args *a, int64_t b, int64_t 
     return k;
 }
 
-/* out [keys, QUERIES] = rows of `keys` times rows of `queries`, both of width d; idle columns are zeros. */
+/* out [keys, QUERIES] = rows of `keys` times rows of `queries`, both of width d; idle columns are
+ * zeros. */
 static void key_by_query(const struct block *k, const real *keys, int64_t ldk, const real *queries,
                          int64_t ldq, int64_t d, real *out)
 {
@@ -115,15 +118,15 @@ static void add_over_queries(const struct block *k, const real *weights, const r
     NAME(product)(&p);
 }
 
-/* Writes `hidden` where a query does not see a key. */
-static void mask(const struct block *k, real *scores, real hidden)
+/* Where a query does not see a key the score is minus infinity. */
+static void mask(const struct block *k, real *scores)
 {
     for (int64_t i = 0; i < k->queries; i++) {
         for (int64_t j = 0; j < k->low[i] - k->key && j < k->keys; j++) {
-            scores[j * QUERIES + i] = hidden;
+            scores[j * QUERIES + i] = -(real)INFINITY;
         }
         for (int64_t j = k->first + i + 1 - k->key; j < k->keys; j++) {
-            scores[j * QUERIES + i] = hidden;
+            scores[j * QUERIES + i] = -(real)INFINITY;
         }
     }
 }
@@ -162,7 +165,7 @@ static void block_forward(const struct attention_args *a, const struct block *k,
 
     key_by_query(k, (const real *)a->k + key * a->ldk + k->g * a->d, a->ldk,
                  (const real *)a->q + row * a->ldq + k->h * a->d, a->ldq, a->d, scores);
-    mask(k, scores, -(real)INFINITY);
+    mask(k, scores);
     softmax(k, scores, scale, largest, sum);
     sum_over_keys(k, scores, (const real *)a->v + key * a->ldv + k->g * a->d, a->ldv, a->d, o,
                   a->ldo);
@@ -185,7 +188,8 @@ static real *own_scratch(const struct attention_args *a, struct team t)
     return (real *)a->scratch + t.thread * 2 * a->S * QUERIES;
 }
 
-/* Later blocks see more keys; dealing out blocks in turn, moved on by one each head, evens that out. */
+/* Later blocks see more keys; dealing out blocks in turn, moved on by one each head, evens that
+ * out. */
 static bool is_own(int64_t head, int64_t index, struct team t)
 {
     return (head + index) % t.threads == t.thread;
@@ -209,13 +213,13 @@ void NAME(attention)(const struct attention_args *a, struct team t)
  *
  *   dv += p do    ds = p (do . v - D) scale    dq = sum of ds k    dk += ds q
  *
- * dk and dv collect head by head, block by block. One thread does all of a key/value head where these can be shared out
- * evenly; else dq is shared out by blocks of queries and dk, dv by blocks of keys, at the price of forming the weights
- * twice. Every sum has the same order either way.
+ * dk and dv collect head by head, block by block. One thread does all of a key/value head where
+ * these can be shared out evenly; else dq is shared out by blocks of queries and dk, dv by blocks
+ * of keys, at the price of forming the weights twice. Every sum has the same order either way.
  */
 enum wanted { WANT_QUERIES = 1, WANT_KEYS = 2 };
 
-/* scores -> p, slopes -> ds. */
+/* scores -> p, slopes -> ds; both are zero where the score is minus infinity. */
 static void slopes_of(const struct block *k, const struct attention_args *a, real *restrict p,
                       real *restrict slopes)
 {
@@ -235,8 +239,6 @@ static void slopes_of(const struct block *k, const struct attention_args *a, rea
             slope[i] = weight[i] * (slope[i] - drop[i]) * scale;
         }
     }
-    /* exp has made the hidden scores zero, but zero times an infinite slope is not. */
-    mask(k, slopes, 0);
 }
 
 static void block_backward(const struct attention_args *a, const struct block *k, int wanted,
@@ -251,7 +253,7 @@ static void block_backward(const struct attention_args *a, const struct block *k
     real *slopes = p + a->S * QUERIES;
 
     key_by_query(k, keys, a->ldk, q, a->ldq, a->d, p);
-    mask(k, p, -(real)INFINITY);
+    mask(k, p);
     key_by_query(k, values, a->ldv, dout, a->ldo, a->d, slopes);
     slopes_of(k, a, p, slopes);
     if (wanted & WANT_QUERIES) {
@@ -275,7 +277,8 @@ static void block_narrow(struct block *k, int64_t from, int64_t to)
     k->keys = end > k->key ? end - k->key : 0;
 }
 
-/* dk and dv of key/value head g at positions [from, to), and with WANT_QUERIES dq of its query heads. */
+/* dk and dv of key/value head g at positions [from, to), and with WANT_QUERIES dq of its query
+ * heads. */
 static void keys_backward(const struct attention_args *a, int64_t b, int64_t g, int64_t from,
                           int64_t to, int wanted, real *scratch)
 {

@@ -20,14 +20,14 @@ void NAME(embed)(const struct embed_args *a, struct team t)
 }
 
 /*
- * Words are dealt out to the threads one by one, because the frequent ones stand together. For its words a thread
- * chains the positions, first to last:
+ * Words are dealt out to the threads one by one, because the frequent ones stand together. For its
+ * words a thread chains the positions, first to last:
  *
  *   scratch  head [rows] int32   first position of the word, -1 if it does not occur
  *            next [T] int32      the word's next position, -1 at the end
  *
- * Then each word that occurs walks the row tree; a sequence without it counts as zeros. For a word that occurs nowhere
- * the sum is zero and its gradient stays as it is.
+ * Then each word that occurs walks the row tree; a sequence without it counts as zeros. For a word
+ * that occurs nowhere the sum is zero and its gradient stays as it is.
  */
 enum { STRIP = 64 };
 

@@ -1,19 +1,20 @@
 /*
  * The head with its cross-entropy.
  *
- * Statistics go through blocks of WORDS words: the block's largest logit and sum of exponentials in reals, blocks joined
- * in double. The derivative holds p = exp(logit - lse) - [target] of all rows for a slab of words,
+ * Statistics go through blocks of WORDS words: the block's largest logit and sum of exponentials in
+ * reals, blocks joined in double. The derivative holds p = exp(logit - lse) - [target] of all rows
+ * for a slab of words,
  *
- *   scratch  p [T, slab] reals, hit [T] double         slab: as many words as slab_bytes allow, all where they fit
+ *   scratch  hit [T] double, p [T, slab] reals      slab: as many words as slab_bytes allow
  *
  * in steps with a barrier after each:
  *
  *   0          by rows: logits, stats and lse (learn)
- *   1 + 2 i    by rows: p of slab i, dx += p w         (learn and one slab: from the logits of step 0)
+ *   1 + 2 i    by rows: p of slab i, dx += p w      (learn, one slab: logits are those of step 0)
  *   2 + 2 i    by tiles: dw of slab i through the row tree; after slab 0 the loss, by sequences
  *
- * Slabs are multiples of PRODUCT_BLOCK words, where dx passes from one block sum to the next anyway: their size changes
- * no bit.
+ * Slabs are multiples of PRODUCT_BLOCK words, where dx passes from one block sum to the next
+ * anyway: their size changes no bit.
  */
 #include <string.h>
 
@@ -26,7 +27,8 @@ struct stats {
     double largest, sum;
 };
 
-/* Joins the next n <= WORDS logits of a row; beyond n, up to a multiple of LANES, `logits` is overwritten. */
+/* Joins the next n <= WORDS logits of a row; beyond n, up to a multiple of LANES, `logits` is
+ * overwritten. */
 static void stats_join(struct stats *s, real *logits, int64_t n)
 {
     real largest[LANES], sum[LANES] = { 0 }, top = -(real)INFINITY, total = 0;
@@ -253,7 +255,8 @@ static struct slab slab_at(const struct head_args *a, int64_t index)
     return s;
 }
 
-/* Step 0 where one slab holds all words: the logits stay in it. The blocks are those of stats_of. */
+/* Step 0 where one slab holds all words: the logits stay in it. The blocks are those of stats_of.
+ * */
 static void stats_in_slab(const struct head_args *a, const struct slab *s, int64_t row,
                           int64_t rows, struct stats *stats)
 {
@@ -306,7 +309,8 @@ static void learn_loss(const struct head_args *a, const double *hit, struct team
     }
 }
 
-/* logits -> p of one row. lse is taken off in two parts, so that its rounding to a float does not scale the row. */
+/* logits -> p of one row. lse is taken off in two parts, so that its rounding to a float does not
+ * scale the row. */
 static void slopes_of(const struct head_args *a, const struct slab *s, int64_t row, double lse)
 {
     real *restrict p = s->p + row * s->ld;

@@ -46,7 +46,8 @@ void NAME(linear_dx)(const struct linear_args *a, struct team t)
 }
 
 /*
- * dw in tiles of OUTER_ROWS x OUTER_COLS, each walked through the whole row tree by one thread, its buffers in a cache:
+ * dw in tiles of OUTER_ROWS x OUTER_COLS, each walked through the whole row tree by one thread, its
+ * buffers in a cache:
  *
  *   scratch  [threads][tree_buffers(B)][OUTER_ROWS][OUTER_COLS]
  */
@@ -57,7 +58,8 @@ struct outer_tile {
     int64_t row, rows, col, cols;
 };
 
-/* The tile's sum over one sequence: one chain through its positions, in blocks whose dy is packed. */
+/* The tile's sum over one sequence: one chain through its positions, in blocks whose dy is packed.
+ * */
 static void outer_leaf(const void *context, int64_t sequence, real *sum)
 {
     _Alignas(64) real dy[PRODUCT_BLOCK * OUTER_ROWS];

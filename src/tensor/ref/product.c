@@ -1,12 +1,13 @@
 /*
  * The product that linear, attention and the head are made of.
  *
- *            panel [256, 2 vectors] of b, packed           for 256 rows of c
- *                  |   |                                     for each panel of columns
- *   a  ---- 4 x  [ c   c ]   accumulators in registers         for each block of 256 terms: pack, then tiles of 4 rows
+ *            panel [256, 2 vectors] of b, packed      for 256 rows of c
+ *                  |   |                                for each panel of columns
+ *   a  ---- 4 x  [ c   c ]   accumulators                 for each block of 256 terms
+ *                            in registers                   pack, then tiles of 4 rows
  *
- * A vector runs along the columns, so every lane is one output element and adds its terms in order: the width of the
- * vectors, the tile and the share of a thread change no bit.
+ * A vector runs along the columns, so every lane is one output element and adds its terms in order:
+ * the width of the vectors, the tile and the share of a thread change no bit.
  */
 #include <string.h>
 

@@ -4,8 +4,9 @@
  *   ROUX_REAL_BITS  32 or 64                     real = float or double
  *   ROUX_FAMILY     scalar, avx2 or avx512       NAME(linear) = linear_avx2_32, ...
  *
- * Both come from the build, with the flags of the instruction set. Sums are written so that their order does not depend
- * on the width of a vector: all families give the same bits, they differ in speed only.
+ * Both come from the build, with the flags of the instruction set. Sums are written so that their
+ * order does not depend on the width of a vector: all families give the same bits, they differ in
+ * speed only.
  */
 #ifndef ROUX_TENSOR_REF_REAL_H
 #define ROUX_TENSOR_REF_REAL_H

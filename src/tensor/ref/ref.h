@@ -1,6 +1,6 @@
 /*
- * Between the files of a family: the kernels for the table, and the two pieces they are made of, the product and the
- * row tree.
+ * Between the files of a family: the kernels for the table, and the two pieces they are made of,
+ * the product and the row tree.
  */
 #ifndef ROUX_TENSOR_REF_REF_H
 #define ROUX_TENSOR_REF_REF_H
@@ -10,13 +10,14 @@
 #include "tensor/row_tree.h"
 
 /*
- * c [rows, cols, ldc] = sum over r < red of a(row, r) * b(r, col), where a(i, r) = a[i * a_row + r * a_red] and
- * b(r, j) = b[r * b_red + j * b_col].
+ * c [rows, cols, ldc] = sum over r < red of a(row, r) * b(r, col), where a(i, r) = a[i * a_row + r
+ * * a_red] and b(r, j) = b[r * b_red + j * b_col].
  *
- * Each element is a sum over r in order, by one of two rules that do not depend on rows, cols or the place in the tile:
- * blocks of PRODUCT_BLOCK terms are summed from zero and the block sums added in order (short error growth), or, with
- * `chain`, one sum runs through all terms. `resume` goes on from what c holds. At the end c = scale * sum, or
- * c += scale * sum with `add` (neither together with `resume`).
+ * Each element is a sum over r in order, by one of two rules that do not depend on rows, cols or
+ * the place in the tile: blocks of PRODUCT_BLOCK terms are summed from zero and the block sums
+ * added in order (short error growth), or, with `chain`, one sum runs through all terms. `resume`
+ * goes on from what c holds. At the end c = scale * sum, or c += scale * sum with `add` (neither
+ * together with `resume`).
  */
 struct product {
     const real *a, *b;
@@ -38,13 +39,15 @@ typedef void leaf_fn(const void *context, int64_t sequence, real *sum);
 
 enum { TREE_BUFFERS_MOST = 34 }; /* fewer than 2^32 sequences */
 
-/* How many buffers of one width the walk over B sequences, or over fewer, needs: floor(log2 B) + 2. */
+/* How many buffers of one width the walk over B sequences, or over fewer, needs: floor(log2 B) + 2.
+ * */
 static inline int64_t tree_buffers(int64_t B)
 {
     return 65 - __builtin_clzll((unsigned long long)B);
 }
 
-/* The row tree over B sequences; the sum ends in buffers[0 .. width). buffers [tree_buffers(B), width]. */
+/* The row tree over B sequences; the sum ends in buffers[0 .. width). buffers [tree_buffers(B),
+ * width]. */
 void NAME(tree_sum)(leaf_fn *leaf, const void *context, int64_t B, int64_t width, real *buffers);
 
 /* sum of a[i] * b[i], and of a[i] * b[i] * c[i]: by lanes, in an order that depends on n alone. */

@@ -1,6 +1,7 @@
 #include "tensor/ref/ref.h"
 
-/* With e = exp(-|z|) <= 1 nothing overflows: sigmoid(z) and 1 - sigmoid(z) are 1 / (1 + e) and e / (1 + e). */
+/* With e = exp(-|z|) <= 1 nothing overflows: sigmoid(z) and 1 - sigmoid(z) are 1 / (1 + e) and e /
+ * (1 + e). */
 
 void NAME(swiglu)(const struct swiglu_args *a, struct team t)
 {
@@ -19,7 +20,8 @@ void NAME(swiglu)(const struct swiglu_args *a, struct team t)
     }
 }
 
-/* silu'(z) = sigmoid(z) (1 + z (1 - sigmoid(z))). dh may be h: an element is read before it is written. */
+/* silu'(z) = sigmoid(z) (1 + z (1 - sigmoid(z))). dh may be h: an element is read before it is
+ * written. */
 void NAME(swiglu_d)(const struct swiglu_args *a, struct team t)
 {
     int64_t F = a->F, from, to;
