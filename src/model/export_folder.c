@@ -233,6 +233,15 @@ release:
     return s;
 }
 
+/* An older export whose place another one took already, before a run was stopped. */
+static status settle_leftover(struct arena *a, const char *older, const char *target)
+{
+    if (file_is_folder(older) && is_ours(a, older)) {
+        return settle(a, older, target);
+    }
+    return remove_leftover(a, older);
+}
+
 status export_folder_publish(struct arena *a, const char *writing, const char *target)
 {
     const char *above = path_folder(a, target);
@@ -241,7 +250,7 @@ status export_folder_publish(struct arena *a, const char *writing, const char *t
 
     TRY(export_folder_check(a, target));
     if (replaces) {
-        TRY(remove_leftover(a, older));
+        TRY(settle_leftover(a, older, target));
         TRY(move(target, older));
     }
     if (rename(writing, target) != 0) {

@@ -99,7 +99,7 @@ static void stats_run(const struct call *c)
 
 const struct op_def op_head_stats_def = {
     .name = "head.stats", .math = "max, sum of exp, target of x w^T", .rule = stats_rule, .flops = product_flops,
-    .scratch = head_scratch, .run = stats_run,
+    .run = stats_run,
 };
 
 /* ---- loss [B] and lse [B, S] from the stats of all slices; x and w stand there for the derivative only ---- */

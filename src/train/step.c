@@ -71,11 +71,12 @@ static status name_bad_node(struct trainer *t)
 
 /* ---- learn ---- */
 
-static status learn_all(struct trainer *t, bool *bad_rows)
+status trainer_learn(struct trainer *t, bool *bad_rows)
 {
     const struct programs *p = &t->programs;
     int64_t m = sampler_at(&t->train, t->at.rows_consumed);
 
+    *bad_rows = false;
     for (int64_t i = 0; i < t->spec->accumulate; i++) {
         TRY(sampler_take(&t->train, m + i, &t->batch));
         feed(t, &p->learn, &p->learn_in, &t->batch);
@@ -138,13 +139,9 @@ static status count_step(struct trainer *t, const struct step_report *r, bool ba
     return bad_rows ? OK : name_bad_node(t);
 }
 
-status trainer_step(struct trainer *t, struct step_report *out)
+status trainer_update(struct trainer *t, bool bad_rows, struct step_report *out)
 {
-    double start = clock_seconds();
-    bool bad_rows = false;
-
     *out = (struct step_report) { .lr = schedule_rate(&t->spec->schedule, t->at.step) };
-    TRY(learn_all(t, &bad_rows));
     if (train_stop_signal() != 0) {
         add_word(t, &t->programs.learn, t->programs.scalars, SCALAR_STOP, 1);
     }
@@ -153,6 +150,16 @@ status trainer_step(struct trainer *t, struct step_report *out)
     read_back(t, out);
     TRY(count_step(t, out, bad_rows));
     out->next_lr = schedule_rate(&t->spec->schedule, t->at.step);
+    return OK;
+}
+
+status trainer_step(struct trainer *t, struct step_report *out)
+{
+    double start = clock_seconds();
+    bool bad_rows;
+
+    TRY(trainer_learn(t, &bad_rows));
+    TRY(trainer_update(t, bad_rows, out));
     out->seconds = clock_seconds() - start;
     return OK;
 }

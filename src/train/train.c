@@ -286,11 +286,8 @@ static void say_goodbye(struct trainer *t)
 
 static status run(struct trainer *t, const struct train_options *o)
 {
-    bool fresh;
+    bool fresh = t->at.step == 0;
 
-    TRY(set_up(t));
-    TRY(first_weights(t));
-    fresh = t->at.step == 0;
     TRY(comm_agree(t->world, metrics_open(t, o)));
     greet(t);
     if (t->at.step >= t->spec->max_steps) {
@@ -305,24 +302,39 @@ static status run(struct trainer *t, const struct train_options *o)
     return OK;
 }
 
+status trainer_open(struct trainer *t, const struct train_spec *spec, struct comm *world)
+{
+    *t = (struct trainer) { .spec = spec, .world = world, .start_seconds = clock_seconds() };
+    TRY(set_up(t));
+    return first_weights(t);
+}
+
+void trainer_close(struct trainer *t)
+{
+    metrics_close(t);
+    sampler_close(&t->train);
+    sampler_close(&t->val);
+    corpus_close(&t->train_corpus);
+    corpus_close(&t->val_corpus);
+    device_close(&t->device);
+    programs_release(&t->programs);
+    mesh_close(&t->mesh);
+    arena_release(&t->run);
+}
+
 status train_run(const struct train_spec *spec, struct comm *world, const struct train_options *o)
 {
-    struct trainer t = { .spec = spec, .world = world, .start_seconds = clock_seconds() };
+    struct trainer t;
     status s;
 
     log_set_rank(world->rank, world->size);
     if (o->quiet) {
         log_set_level(LOG_WARNING);
     }
-    s = run(&t, o);
-    metrics_close(&t);
-    sampler_close(&t.train);
-    sampler_close(&t.val);
-    corpus_close(&t.train_corpus);
-    corpus_close(&t.val_corpus);
-    device_close(&t.device);
-    programs_release(&t.programs);
-    mesh_close(&t.mesh);
-    arena_release(&t.run);
+    s = trainer_open(&t, spec, world);
+    if (s == OK) {
+        s = run(&t, o);
+    }
+    trainer_close(&t);
     return s;
 }

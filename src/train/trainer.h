@@ -58,6 +58,13 @@ struct trainer {
     double start_seconds;
 };
 
+/* ---- train.c ---- */
+
+/* Everything up to the first step: mesh, data, programs, memory, folders, and weights (resumed, pretrained or initial).
+ * Collective over world. trainer_close takes a trainer that failed to open, too. */
+MUST_USE status trainer_open(struct trainer *t, const struct train_spec *spec, struct comm *world);
+void trainer_close(struct trainer *t);
+
 /* ---- step.c ---- */
 
 struct step_report {
@@ -69,6 +76,10 @@ struct step_report {
 
 /* One optimizer step: all micro-batches, then update. Collective over world. */
 MUST_USE status trainer_step(struct trainer *t, struct step_report *out);
+
+/* Its two halves. After the first, gradients hold sums over the step's tokens; `bad_rows`: a row's loss was not finite. */
+MUST_USE status trainer_learn(struct trainer *t, bool *bad_rows);
+MUST_USE status trainer_update(struct trainer *t, bool bad_rows, struct step_report *out);
 
 /* Mean loss over the validation batches. Collective over world. */
 MUST_USE status trainer_validate(struct trainer *t, double *loss, int64_t *targets);
