@@ -12,7 +12,7 @@ set(test_environment
     ROUX_PROGRAM=${CMAKE_BINARY_DIR}/roux ROUX_BUILD=${CMAKE_BINARY_DIR}
     ROUX_SOURCE=${CMAKE_SOURCE_DIR} OMP_WAIT_POLICY=passive)
 set(mpi_environment
-    OMP_NUM_THREADS=1 OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
+    ROUX_MODULES=${CMAKE_BINARY_DIR} OMP_NUM_THREADS=1 OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
     ASAN_OPTIONS=detect_leaks=0) # Open MPI keeps memory to the end
 
 function(roux_label_of result name)

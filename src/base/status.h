@@ -35,12 +35,8 @@ MUST_USE status fail(status code, const char *format, ...) FORMAT(2, 3);
 
 /* The analyser of clang-tidy sees one file at a time and would else suppose that fail() may return OK. */
 #ifdef __clang_analyzer__
-static inline status fail_returns(status code, const char *format, ...)
-{
-    (void)format;
-    return code;
-}
-#define fail(...) fail_returns(__VA_ARGS__)
+void fail_reads(const char *format, ...) FORMAT(1, 2);
+#define fail(code, ...) (fail_reads(__VA_ARGS__), (code))
 #endif
 
 /* Adds "while ..." behind this thread's error text and returns `code`; OK passes through untouched. */

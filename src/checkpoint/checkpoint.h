@@ -29,29 +29,29 @@
  * order those with numbers [first, first + count). They lie in the buffer one after another from element `at`.
  */
 struct slice {
-    const char *tensor;      /* Hugging Face name */
-    const char *kind;        /* "weight", "moment1", "moment2" */
+    const char *tensor; /* Hugging Face name */
+    const char *kind;   /* "weight", "moment1", "moment2" */
     int rank;
-    int64_t shape[4];        /* the whole tensor */
+    int64_t shape[4]; /* the whole tensor */
     int64_t from[4], to[4];
     int64_t first, count;
     int64_t at;
 };
 
 struct checkpoint_buffer {
-    const char *name;        /* "layers.0.weight": unique within the rank */
+    const char *name; /* "layers.0.weight": unique within the rank */
     enum dtype dtype;
-    void *bytes;             /* read by save, written by load */
-    int64_t count;           /* elements, padding included */
+    void *bytes;   /* read by save, written by load */
+    int64_t count; /* elements, padding included */
     const struct slice *slices;
     int slice_count;
 };
 
 struct checkpoint_content {
     int64_t step;
-    const char *family;      /* kernel family */
-    const char *recipe;      /* resolved, YAML or JSON text */
-    const char *state;       /* JSON object: counters, data position, random state; the caller's */
+    const char *family; /* kernel family */
+    const char *recipe; /* resolved, YAML or JSON text */
+    const char *state;  /* JSON object: counters, data position, random state; the caller's */
     struct checkpoint_buffer *buffers;
     int buffer_count;
 };
@@ -62,13 +62,14 @@ struct checkpoint_content {
  * renamed aside until the new one stands, then removed.
  * ERR_IO names rank, path and the system's reason (no space: how much was needed and how much there is).
  */
-MUST_USE status checkpoint_save(const char *folder, const struct mesh *mesh, const struct checkpoint_content *content);
+MUST_USE status checkpoint_save(const char *folder, const struct mesh *mesh,
+                                const struct checkpoint_content *content);
 
 /* What a manifest says, without reading tensors. */
 struct checkpoint_info {
     const char *folder;
     int64_t step;
-    int size[AXIS_COUNT];    /* the degrees it was written under */
+    int size[AXIS_COUNT]; /* the degrees it was written under */
     const char *family, *recipe, *state;
 };
 
@@ -80,7 +81,8 @@ MUST_USE status checkpoint_open(struct checkpoint_info *out, struct arena *a, co
  * written (any shard degree to any; tensor degrees must agree until the issue of resharding), padding is zeroed. Each block
  * read is verified by digest first. Collective over the mesh's world: all ranks agree on success.
  */
-MUST_USE status checkpoint_load(const struct checkpoint_info *info, const struct mesh *mesh, struct checkpoint_content *content);
+MUST_USE status checkpoint_load(const struct checkpoint_info *info, const struct mesh *mesh,
+                                struct checkpoint_content *content);
 
 /*
  * The newest complete checkpoint (largest step; of equal ones the later written) at `path`: itself, or below it in any depth

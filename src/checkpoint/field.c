@@ -18,13 +18,15 @@ status field_parse(const char *path, const char *text, size_t length, json_t **o
 }
 
 /* `value` may be NULL. */
-static status wrong_type(const char *path, const json_t *value, const char *key, const char *expected)
+static status wrong_type(const char *path, const json_t *value, const char *key,
+                         const char *expected)
 {
-    return fail(ERR_FORMAT, "%s: \"%s\" is %s; expected %s", path, key, value ? "of another type" : "missing",
-                expected);
+    return fail(ERR_FORMAT, "%s: \"%s\" is %s; expected %s", path, key,
+                value ? "of another type" : "missing", expected);
 }
 
-status field_integer(const char *path, const json_t *object, const char *key, int64_t least, int64_t most, int64_t *out)
+status field_integer(const char *path, const json_t *object, const char *key, int64_t least,
+                     int64_t most, int64_t *out)
 {
     const json_t *value = json_object_get(object, key);
     int64_t number;
@@ -34,14 +36,15 @@ status field_integer(const char *path, const json_t *object, const char *key, in
     }
     number = json_integer_value(value);
     if (number < least || number > most) {
-        return fail(ERR_FORMAT, "%s: \"%s\" is %lld; allowed are %lld to %lld", path, key, (long long)number,
-                    (long long)least, (long long)most);
+        return fail(ERR_FORMAT, "%s: \"%s\" is %lld; allowed are %lld to %lld", path, key,
+                    (long long)number, (long long)least, (long long)most);
     }
     *out = number;
     return OK;
 }
 
-status field_text(const char *path, const json_t *object, const char *key, struct arena *a, const char **out)
+status field_text(const char *path, const json_t *object, const char *key, struct arena *a,
+                  const char **out)
 {
     const json_t *value = json_object_get(object, key);
 
@@ -71,21 +74,24 @@ status field_object(const char *path, const json_t *object, const char *key, jso
     return json_is_object(*out) ? OK : wrong_type(path, *out, key, "an object");
 }
 
-status field_array(const char *path, const json_t *object, const char *key, json_t **out, size_t *count)
+status field_array(const char *path, const json_t *object, const char *key, json_t **out,
+                   size_t *count)
 {
     *out = json_object_get(object, key);
     *count = json_array_size(*out);
     return json_is_array(*out) ? OK : wrong_type(path, *out, key, "an array");
 }
 
-status field_extents(const char *path, const json_t *object, const char *key, int most, int64_t *out, int *count)
+status field_extents(const char *path, const json_t *object, const char *key, int most,
+                     int64_t *out, int *count)
 {
     json_t *array;
     size_t length;
 
     TRY(field_array(path, object, key, &array, &length));
     if (length > (size_t)most) {
-        return fail(ERR_FORMAT, "%s: \"%s\" has %zu dimensions; at most %d are known", path, key, length, most);
+        return fail(ERR_FORMAT, "%s: \"%s\" has %zu dimensions; at most %d are known", path, key,
+                    length, most);
     }
     for (size_t i = 0; i < length; i++) {
         const json_t *value = json_array_get(array, i);
@@ -101,5 +107,6 @@ status field_extents(const char *path, const json_t *object, const char *key, in
 
 void field_put(json_t *object, const char *key, json_t *value)
 {
-    check(value && json_object_set_new(object, key, value) == 0, "the JSON member \"%s\" cannot be made", key);
+    check(value && json_object_set_new(object, key, value) == 0,
+          "the JSON member \"%s\" cannot be made", key);
 }

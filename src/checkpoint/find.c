@@ -123,7 +123,9 @@ static status walk(struct find *f, const char *folder, int depth)
             continue;
         }
         if (text_ends(names[i], LAYOUT_WRITING)) {
-            log_warning("%s: is left from a save that was not finished; it is passed over and may be removed", path);
+            log_warning("%s: is left from a save that was not finished; it is passed over and may "
+                        "be removed",
+                        path);
             continue;
         }
         TRY(walk(f, path, depth + 1));
@@ -131,7 +133,8 @@ static status walk(struct find *f, const char *folder, int depth)
     return OK;
 }
 
-static status newest_open(struct find *f, struct checkpoint_info *out, struct arena *a, const char *path)
+static status newest_open(struct find *f, struct checkpoint_info *out, struct arena *a,
+                          const char *path)
 {
     for (struct candidate *c = f->newest; c; c = c->next) {
         status s = checkpoint_open(out, a, c->folder);
@@ -142,13 +145,14 @@ static status newest_open(struct find *f, struct checkpoint_info *out, struct ar
         damage_note(f, c->folder);
     }
     if (f->damaged > 0) {
-        return fail(ERR_FORMAT, "%s: %d checkpoint%s, none of them usable; the last one: %s", path, f->damaged,
-                    f->damaged == 1 ? "" : "s", arena_text(f->arena, fail_text()));
+        return fail(ERR_FORMAT, "%s: %d checkpoint%s, none of them usable; the last one: %s", path,
+                    f->damaged, f->damaged == 1 ? "" : "s", arena_text(f->arena, fail_text()));
     }
     return fail(ERR_MISSING, "%s: there is no checkpoint here, nor in the folders below", path);
 }
 
-static status find_with(struct find *f, struct checkpoint_info *out, struct arena *a, const char *path)
+static status find_with(struct find *f, struct checkpoint_info *out, struct arena *a,
+                        const char *path)
 {
     char *writing = arena_text(f->arena, path);
 
@@ -156,7 +160,8 @@ static status find_with(struct find *f, struct checkpoint_info *out, struct aren
         writing[n - 1] = 0;
     }
     if (text_ends(writing, LAYOUT_WRITING)) {
-        return fail(ERR_MISSING, "%s: is left from a save that was not finished, so it is no checkpoint", path);
+        return fail(ERR_MISSING,
+                    "%s: is left from a save that was not finished, so it is no checkpoint", path);
     }
     if (!file_is_there(path)) {
         return fail(ERR_MISSING, "%s: there is no such folder", path);

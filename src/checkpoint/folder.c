@@ -49,15 +49,19 @@ static status folder_check_ours(struct arena *a, const char *path)
     bool empty = false;
 
     if (!file_is_folder(path)) {
-        return fail(ERR_IO, "%s: is there and is no folder, so no checkpoint can be written under this name", path);
+        return fail(
+            ERR_IO,
+            "%s: is there and is no folder, so no checkpoint can be written under this name", path);
     }
     if (folder_is_ours(a, path)) {
         return OK;
     }
     TRY(folder_is_empty(a, path, &empty));
     if (!empty) {
-        return fail(ERR_IO, "%s: is there, but is no checkpoint of ours; move it away or save under another name",
-                    path);
+        return fail(
+            ERR_IO,
+            "%s: is there, but is no checkpoint of ours; move it away or save under another name",
+            path);
     }
     return OK;
 }
@@ -129,7 +133,9 @@ static char *aside_name(struct arena *a, const char *plain)
 
 static status rename_to(const char *from, const char *to)
 {
-    return rename(from, to) == 0 ? OK : fail(ERR_IO, "%s: renaming to %s: %s", from, to, strerror(errno));
+    return rename(from, to) == 0
+               ? OK
+               : fail(ERR_IO, "%s: renaming to %s: %s", from, to, strerror(errno));
 }
 
 /* `writing` takes the name `plain`; what had it is called `aside` afterwards. */

@@ -84,9 +84,11 @@ static status sources_read(struct load *l)
         struct cell cell = layout_cell(l->manifest.size, writer);
         struct source *src = &l->sources[i];
 
-        TRY(table_read(&src->table, l->arena, path_join(l->arena, l->folder, layout_table(l->arena, cell)),
+        TRY(table_read(&src->table, l->arena,
+                       path_join(l->arena, l->folder, layout_table(l->arena, cell)),
                        &l->manifest.tables[writer], layout_state(l->arena, cell)));
-        src->copies = arena_take_array(l->arena, (size_t)src->table.buffer_count, sizeof *src->copies);
+        src->copies =
+            arena_take_array(l->arena, (size_t)src->table.buffer_count, sizeof *src->copies);
         pieces_add(l, src);
     }
     return OK;
@@ -119,17 +121,22 @@ static char *shape_text(struct arena *a, const int64_t *extents, int rank)
 }
 
 /* Nothing stored fits: says why. */
-static status explain(struct load *l, const struct slice *want, const struct piece *first, int64_t at)
+static status explain(struct load *l, const struct slice *want, const struct piece *first,
+                      int64_t at)
 {
     int64_t until = want->first + want->count;
     bool found = false;
 
     if (!first) {
-        return fail(ERR_FORMAT, "%s: tensor %s (%s) is not in the checkpoint", l->folder, want->tensor, want->kind);
+        return fail(ERR_FORMAT, "%s: tensor %s (%s) is not in the checkpoint", l->folder,
+                    want->tensor, want->kind);
     }
-    if (first->slice->rank != want->rank || !extents_same(first->slice->shape, want->shape, want->rank)) {
-        return fail(ERR_FORMAT, "%s: tensor %s (%s) has the shape %s in the checkpoint; here it has %s", l->folder,
-                    want->tensor, want->kind, shape_text(l->arena, first->slice->shape, first->slice->rank),
+    if (first->slice->rank != want->rank ||
+        !extents_same(first->slice->shape, want->shape, want->rank)) {
+        return fail(ERR_FORMAT,
+                    "%s: tensor %s (%s) has the shape %s in the checkpoint; here it has %s",
+                    l->folder, want->tensor, want->kind,
+                    shape_text(l->arena, first->slice->shape, first->slice->rank),
                     shape_text(l->arena, want->shape, want->rank));
     }
     for (const struct piece *p = first; p; p = p->next) {
@@ -141,12 +148,14 @@ static status explain(struct load *l, const struct slice *want, const struct pie
         }
     }
     if (!found) {
-        return fail(ERR_FORMAT, "%s: tensor %s (%s) is not stored in the rectangle %s to %s that this rank holds",
-                    l->folder, want->tensor, want->kind, shape_text(l->arena, want->from, want->rank),
-                    shape_text(l->arena, want->to, want->rank));
+        return fail(
+            ERR_FORMAT,
+            "%s: tensor %s (%s) is not stored in the rectangle %s to %s that this rank holds",
+            l->folder, want->tensor, want->kind, shape_text(l->arena, want->from, want->rank),
+            shape_text(l->arena, want->to, want->rank));
     }
-    return fail(ERR_FORMAT, "%s: elements %lld to %lld of tensor %s (%s) are in none of its files", l->folder,
-                (long long)at, (long long)until, want->tensor, want->kind);
+    return fail(ERR_FORMAT, "%s: elements %lld to %lld of tensor %s (%s) are in none of its files",
+                l->folder, (long long)at, (long long)until, want->tensor, want->kind);
 }
 
 /* Of the pieces that hold element `at` of the wanted rectangle, the one that reaches farthest; NULL if none does. */
@@ -177,7 +186,8 @@ static void copy_add(struct load *l, const struct piece *p, int64_t at, int64_t 
     *p->copies = c;
 }
 
-static status slice_find(struct load *l, const struct checkpoint_buffer *b, const struct slice *want)
+static status slice_find(struct load *l, const struct checkpoint_buffer *b,
+                         const struct slice *want)
 {
     int64_t at = want->first, end = want->first + want->count;
     char *to = b->bytes;
@@ -192,12 +202,14 @@ static status slice_find(struct load *l, const struct checkpoint_buffer *b, cons
             return explain(l, want, first, at);
         }
         if (p->buffer->dtype != b->dtype) {
-            return fail(ERR_FORMAT, "%s: tensor %s (%s) is stored as %s; here it is %s", l->folder, want->tensor,
-                        want->kind, dtype_name(p->buffer->dtype), dtype_name(b->dtype));
+            return fail(ERR_FORMAT, "%s: tensor %s (%s) is stored as %s; here it is %s", l->folder,
+                        want->tensor, want->kind, dtype_name(p->buffer->dtype),
+                        dtype_name(b->dtype));
         }
         count = p->slice->first + p->slice->count - at;
         count = count < end - at ? count : end - at;
-        copy_add(l, p, at, count, to + (size_t)(want->at + at - want->first) * dtype_bytes(b->dtype));
+        copy_add(l, p, at, count,
+                 to + (size_t)(want->at + at - want->first) * dtype_bytes(b->dtype));
         at += count;
     }
     return OK;
@@ -223,7 +235,8 @@ static bool block_is_padding(const struct stored_buffer *b, uint64_t begin, uint
     for (int i = 0; i < b->slice_count; i++) {
         const struct slice *s = &b->slices[i];
 
-        if (s->count > 0 && (uint64_t)s->at * width < end && (uint64_t)(s->at + s->count) * width > begin) {
+        if (s->count > 0 && (uint64_t)s->at * width < end &&
+            (uint64_t)(s->at + s->count) * width > begin) {
             return false;
         }
     }
@@ -257,15 +270,16 @@ static void copies_make(const struct copy *first, const char *block, uint64_t be
     }
 }
 
-static status block_read(struct load *l, const struct table *t, int fd, const struct stored_buffer *b, size_t index,
-                         size_t length)
+static status block_read(struct load *l, const struct table *t, int fd,
+                         const struct stored_buffer *b, size_t index, size_t length)
 {
     uint64_t offset = b->begin + (uint64_t)index * DIGEST_BLOCK;
     const char *path = path_join(l->arena, l->folder, t->file);
 
     TRY(file_read_at(fd, path, l->block, length, offset));
     if (!digest_same(digest_of(l->block, length), b->blocks[index])) {
-        return fail(ERR_FORMAT, "%s: bytes %llu to %llu (buffer %s) were altered since they were written", path,
+        return fail(ERR_FORMAT,
+                    "%s: bytes %llu to %llu (buffer %s) were altered since they were written", path,
                     (unsigned long long)offset, (unsigned long long)(offset + length), b->name);
     }
     return OK;
@@ -330,7 +344,8 @@ static status degrees_check(const struct load *l)
 
         if (then != now) {
             return fail(ERR_UNSUPPORTED,
-                        "%s: was written with %s degree %d; here it is %d. Shard, context and replication degree may "
+                        "%s: was written with %s degree %d; here it is %d. Shard, context and "
+                        "replication degree may "
                         "change, this one may not: set it to %d",
                         l->folder, fixed[i] == AXIS_TP ? "tensor" : "expert", then, now, then);
         }
@@ -338,12 +353,13 @@ static status degrees_check(const struct load *l)
     return OK;
 }
 
-static status load_own(struct load *l, const struct checkpoint_info *info, struct checkpoint_content *content)
+static status load_own(struct load *l, const struct checkpoint_info *info,
+                       struct checkpoint_content *content)
 {
     TRY(manifest_read(&l->manifest, l->arena, l->folder));
     if (l->manifest.step != info->step) {
-        return fail(ERR_FORMAT, "%s: was replaced meanwhile: it held step %lld, now %lld", l->folder,
-                    (long long)info->step, (long long)l->manifest.step);
+        return fail(ERR_FORMAT, "%s: was replaced meanwhile: it held step %lld, now %lld",
+                    l->folder, (long long)info->step, (long long)l->manifest.step);
     }
     TRY(degrees_check(l));
     TRY(sources_read(l));
@@ -360,7 +376,8 @@ static status load_own(struct load *l, const struct checkpoint_info *info, struc
     return sources_load(l);
 }
 
-status checkpoint_load(const struct checkpoint_info *info, const struct mesh *mesh, struct checkpoint_content *content)
+status checkpoint_load(const struct checkpoint_info *info, const struct mesh *mesh,
+                       struct checkpoint_content *content)
 {
     struct arena a = { 0 };
     struct load l = { .folder = info->folder, .mesh = mesh, .arena = &a };

@@ -70,7 +70,8 @@ static status state_check(const char *state, const char *path)
 {
     json_t *object = NULL;
 
-    TRY(fail_while(field_parse(path, state, strlen(state), &object), "reading the member \"state\""));
+    TRY(fail_while(field_parse(path, state, strlen(state), &object),
+                   "reading the member \"state\""));
     json_decref(object);
     return OK;
 }
@@ -82,8 +83,8 @@ static status manifest_put(const char *body, const char *path)
     char hex[DIGEST_TEXT];
     status s;
 
-    text_add_format(&all, LINE_BEGIN "%s" LINE_END "%s", digest_text(digest_of(body + 1, strlen(body + 1)), hex),
-                    body + 1);
+    text_add_format(&all, LINE_BEGIN "%s" LINE_END "%s",
+                    digest_text(digest_of(body + 1, strlen(body + 1)), hex), body + 1);
     s = file_replace(path, all.data, all.length);
     text_release(&all);
     return s;
@@ -118,7 +119,8 @@ static status degrees_parse(int size[AXIS_COUNT], const char *path, const json_t
         TRY(field_integer(path, degrees, axis_name((enum axis)i), 1, 1 << 20, &number));
         ranks *= number;
         if (ranks > 1 << 24) {
-            return fail(ERR_FORMAT, "%s: the degrees multiply to more than %d ranks", path, 1 << 24);
+            return fail(ERR_FORMAT, "%s: the degrees multiply to more than %d ranks", path,
+                        1 << 24);
         }
         size[i] = (int)number;
     }
@@ -126,7 +128,8 @@ static status degrees_parse(int size[AXIS_COUNT], const char *path, const json_t
 }
 
 /* Names follow from the degrees; they stand in the file for its readers, and must be those. */
-static status stamp_parse(struct stamp *t, struct arena *a, const char *path, const json_t *object, const char *name)
+static status stamp_parse(struct stamp *t, struct arena *a, const char *path, const json_t *object,
+                          const char *name)
 {
     const char *stated;
     int64_t bytes;
@@ -143,7 +146,8 @@ static status stamp_parse(struct stamp *t, struct arena *a, const char *path, co
     return field_digest(path, object, "digest", &t->digest);
 }
 
-static status tables_parse(struct manifest *m, struct arena *a, const char *path, const json_t *object)
+static status tables_parse(struct manifest *m, struct arena *a, const char *path,
+                           const json_t *object)
 {
     int writers = layout_writers(m->size);
     json_t *tables;
@@ -161,7 +165,8 @@ static status tables_parse(struct manifest *m, struct arena *a, const char *path
     return OK;
 }
 
-static status manifest_parse(struct manifest *m, struct arena *a, const char *path, const json_t *object)
+static status manifest_parse(struct manifest *m, struct arena *a, const char *path,
+                             const json_t *object)
 {
     const char *format;
     int64_t version;
@@ -169,7 +174,9 @@ static status manifest_parse(struct manifest *m, struct arena *a, const char *pa
     TRY(field_text(path, object, "format", a, &format));
     TRY(field_integer(path, object, "version", 1, INT64_MAX, &version));
     if (strcmp(format, MANIFEST_FORMAT) != 0 || version != MANIFEST_VERSION) {
-        return fail(ERR_FORMAT, "%s: is \"%s\" version %lld; this program reads \"" MANIFEST_FORMAT "\" version %d",
+        return fail(ERR_FORMAT,
+                    "%s: is \"%s\" version %lld; this program reads \"" MANIFEST_FORMAT
+                    "\" version %d",
                     path, format, (long long)version, MANIFEST_VERSION);
     }
     TRY(field_integer(path, object, "step", 0, INT64_MAX, &m->step));
@@ -208,7 +215,8 @@ status manifest_read(struct manifest *out, struct arena *a, const char *folder)
     *out = (struct manifest){ 0 };
     TRY(file_read(a, path, MANIFEST_LIMIT, &bytes, &length));
     if (!manifest_unchanged(bytes, length)) {
-        return fail(ERR_FORMAT, "%s: was altered since it was written, or is no manifest of ours", path);
+        return fail(ERR_FORMAT, "%s: was altered since it was written, or is no manifest of ours",
+                    path);
     }
     TRY(field_parse(path, bytes, length, &object));
     s = manifest_parse(out, a, path, object);

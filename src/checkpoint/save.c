@@ -50,7 +50,8 @@ static uint64_t buffer_bytes(const struct checkpoint_buffer *b)
 
 static void content_check(const struct checkpoint_content *c)
 {
-    check(c->step >= 0 && c->family && c->recipe && c->state, "a checkpoint without step, family, recipe or state");
+    check(c->step >= 0 && c->family && c->recipe && c->state,
+          "a checkpoint without step, family, recipe or state");
     for (int i = 0; i < c->buffer_count; i++) {
         const struct checkpoint_buffer *b = &c->buffers[i];
 
@@ -78,7 +79,8 @@ static void declare_buffers(struct tensor_writer *w, const struct checkpoint_con
 }
 
 /* One block of a buffer: from the caller's memory where that reaches, else with zeros behind it. */
-static const char *block_bytes(struct save *s, const struct checkpoint_buffer *b, uint64_t from, size_t length)
+static const char *block_bytes(struct save *s, const struct checkpoint_buffer *b, uint64_t from,
+                               size_t length)
 {
     uint64_t have = buffer_bytes(b) - from;
 
@@ -94,8 +96,8 @@ static const char *block_bytes(struct save *s, const struct checkpoint_buffer *b
     return s->tail;
 }
 
-static status buffer_write(struct save *s, struct tensor_writer *w, const struct checkpoint_buffer *b,
-                           struct stored_buffer *out)
+static status buffer_write(struct save *s, struct tensor_writer *w,
+                           const struct checkpoint_buffer *b, struct stored_buffer *out)
 {
     uint64_t bytes = padded(buffer_bytes(b));
 
@@ -197,8 +199,8 @@ static status space_check(const char *folder, uint64_t needed)
 
     TRY(file_space(folder, &free_bytes));
     if (free_bytes < needed) {
-        return fail(ERR_IO, "%s: no space: the checkpoint needs %s, free are %s", folder, text_bytes(need, needed),
-                    text_bytes(have, free_bytes));
+        return fail(ERR_IO, "%s: no space: the checkpoint needs %s, free are %s", folder,
+                    text_bytes(need, needed), text_bytes(have, free_bytes));
     }
     return OK;
 }
@@ -218,7 +220,8 @@ static status with_space(const struct save *s, status result, uint64_t needed)
     if (file_space(s->folder, &free_bytes) == OK) {
         text_bytes(have, free_bytes);
     }
-    return fail(ERR_IO, "%s (the checkpoint needs %s, free are %s)", text, text_bytes(need, needed), have);
+    return fail(ERR_IO, "%s (the checkpoint needs %s, free are %s)", text, text_bytes(need, needed),
+                have);
 }
 
 /* Rank 0: each writer's files must be there as long as it said, seen from here. */
@@ -227,12 +230,15 @@ static status sizes_verify(struct save *s, const struct report *reports)
     const int *size = s->mesh->size;
 
     for (int w = 0; w < layout_writers(size); w++) {
-        const char *path = path_join(s->arena, s->writing, layout_state(s->arena, layout_cell(size, w)));
+        const char *path =
+            path_join(s->arena, s->writing, layout_state(s->arena, layout_cell(size, w)));
         uint64_t bytes = 0;
         status result = file_size(path, &bytes);
 
         if (result == ERR_MISSING) {
-            return fail(ERR_IO, "%s: was written by another rank but is not there; do all ranks share this storage?",
+            return fail(ERR_IO,
+                        "%s: was written by another rank but is not there; do all ranks share this "
+                        "storage?",
                         path);
         }
         TRY(result);
@@ -258,8 +264,9 @@ static status finish(struct save *s, const struct report *reports)
     memcpy(m.size, s->mesh->size, sizeof m.size);
     m.tables = arena_take_array(s->arena, (size_t)writers, sizeof *m.tables);
     for (int w = 0; w < writers; w++) {
-        m.tables[w] = (struct stamp){ reports[w].table_bytes,
-                                      { .high = reports[w].digest_high, .low = reports[w].digest_low } };
+        m.tables[w] =
+            (struct stamp){ reports[w].table_bytes,
+                            { .high = reports[w].digest_high, .low = reports[w].digest_low } };
     }
     TRY(manifest_write(&m, s->writing));
     return folder_publish(s->arena, s->folder, s->mesh->size);
@@ -288,11 +295,9 @@ static status needed_sum(const struct save *s, uint64_t *needed)
     int64_t mine = s->writes ? (int64_t)content_bytes(s->content) : 0;
     int64_t sum;
 
-    TRY(comm_run(s->mesh->world, &(struct collective){ .kind = COMM_ALL_REDUCE,
-                                                       .dtype = DT_I64,
-                                                       .in = &mine,
-                                                       .out = &sum,
-                                                       .n = 1 }));
+    TRY(comm_run(s->mesh->world,
+                 &(struct collective){
+                     .kind = COMM_ALL_REDUCE, .dtype = DT_I64, .in = &mine, .out = &sum, .n = 1 }));
     *needed = (uint64_t)sum;
     return OK;
 }
@@ -317,11 +322,10 @@ static status save_steps(struct save *s)
         result = with_space(s, rank_write(s, &mine), needed);
     }
     TRY(comm_agree(world, result));
-    TRY(comm_run(world, &(struct collective){ .kind = COMM_GATHER,
-                                              .dtype = DT_U64,
-                                              .in = &mine,
-                                              .out = all,
-                                              .n = REPORT_WORDS }));
+    TRY(comm_run(
+        world,
+        &(struct collective){
+            .kind = COMM_GATHER, .dtype = DT_U64, .in = &mine, .out = all, .n = REPORT_WORDS }));
     return comm_agree(world, world->rank == 0 ? finish(s, reports_by_writer(s, all)) : OK);
 }
 
@@ -336,7 +340,8 @@ static status clean_up(struct save *s, status result)
     return fail(result, "%s", text);
 }
 
-status checkpoint_save(const char *folder, const struct mesh *mesh, const struct checkpoint_content *content)
+status checkpoint_save(const char *folder, const struct mesh *mesh,
+                       const struct checkpoint_content *content)
 {
     struct arena a = { 0 };
     struct save s = { .folder = folder,

@@ -157,19 +157,21 @@ static status slice_parse(struct slice *s, struct arena *a, const char *path, co
     TRY(field_extents(path, object, "to", 4, s->to, &rank_to));
     volume = rank_from == s->rank && rank_to == s->rank ? slice_volume(s) : -1;
     if (volume < 0) {
-        return fail(ERR_FORMAT, "%s: tensor %s (%s) has a slice that is no rectangle of it", path, s->tensor, s->kind);
+        return fail(ERR_FORMAT, "%s: tensor %s (%s) has a slice that is no rectangle of it", path,
+                    s->tensor, s->kind);
     }
     TRY(field_integer(path, object, "first", 0, volume, &s->first));
     TRY(field_integer(path, object, "count", 0, volume - s->first, &s->count));
     TRY(field_integer(path, object, "at", 0, room, &s->at));
     if (s->count > room - s->at) {
-        return fail(ERR_FORMAT, "%s: the slice of tensor %s (%s) does not fit into buffer %s", path, s->tensor,
-                    s->kind, b->name);
+        return fail(ERR_FORMAT, "%s: the slice of tensor %s (%s) does not fit into buffer %s", path,
+                    s->tensor, s->kind, b->name);
     }
     return OK;
 }
 
-static status buffer_parse_lists(struct stored_buffer *b, struct arena *a, const char *path, const json_t *object)
+static status buffer_parse_lists(struct stored_buffer *b, struct arena *a, const char *path,
+                                 const json_t *object)
 {
     json_t *blocks, *slices;
     struct slice *list;
@@ -177,8 +179,8 @@ static status buffer_parse_lists(struct stored_buffer *b, struct arena *a, const
 
     TRY(field_array(path, object, "blocks", &blocks, &b->block_count));
     if (b->block_count != block_total(b->bytes)) {
-        return fail(ERR_FORMAT, "%s: buffer %s has %zu block digests; %zu are needed", path, b->name, b->block_count,
-                    block_total(b->bytes));
+        return fail(ERR_FORMAT, "%s: buffer %s has %zu block digests; %zu are needed", path,
+                    b->name, b->block_count, block_total(b->bytes));
     }
     b->blocks = arena_take_array(a, b->block_count, sizeof *b->blocks);
     for (size_t i = 0; i < b->block_count; i++) {
@@ -198,8 +200,8 @@ static status buffer_parse_lists(struct stored_buffer *b, struct arena *a, const
 }
 
 /* Buffers follow each other without a hole from `begin`, which moves on. */
-static status buffer_parse(struct stored_buffer *b, struct arena *a, const char *path, const json_t *object,
-                           const struct table *t, uint64_t *begin)
+static status buffer_parse(struct stored_buffer *b, struct arena *a, const char *path,
+                           const json_t *object, const struct table *t, uint64_t *begin)
 {
     const char *type;
     int64_t number;
@@ -218,14 +220,15 @@ static status buffer_parse(struct stored_buffer *b, struct arena *a, const char 
     TRY(field_integer(path, object, "bytes", 0, (int64_t)(t->file_bytes - *begin), &number));
     b->bytes = (uint64_t)number;
     if (b->bytes % LAYOUT_ALIGN != 0) {
-        return fail(ERR_FORMAT, "%s: buffer %s has %lld bytes, no multiple of %d", path, b->name, (long long)number,
-                    LAYOUT_ALIGN);
+        return fail(ERR_FORMAT, "%s: buffer %s has %lld bytes, no multiple of %d", path, b->name,
+                    (long long)number, LAYOUT_ALIGN);
     }
     *begin += b->bytes;
     return buffer_parse_lists(b, a, path, object);
 }
 
-static status table_parse_buffers(struct table *t, struct arena *a, const char *path, const json_t *object)
+static status table_parse_buffers(struct table *t, struct arena *a, const char *path,
+                                  const json_t *object)
 {
     uint64_t begin = t->header_bytes;
     json_t *buffers;
@@ -241,13 +244,14 @@ static status table_parse_buffers(struct table *t, struct arena *a, const char *
         TRY(buffer_parse(&t->buffers[i], a, path, json_array_get(buffers, i), t, &begin));
     }
     if (begin != t->file_bytes) {
-        return fail(ERR_FORMAT, "%s: the buffers end at byte %llu, the file at %llu", path, (unsigned long long)begin,
-                    (unsigned long long)t->file_bytes);
+        return fail(ERR_FORMAT, "%s: the buffers end at byte %llu, the file at %llu", path,
+                    (unsigned long long)begin, (unsigned long long)t->file_bytes);
     }
     return OK;
 }
 
-static status table_parse(struct table *t, struct arena *a, const char *path, const json_t *object, const char *file)
+static status table_parse(struct table *t, struct arena *a, const char *path, const json_t *object,
+                          const char *file)
 {
     struct digest stated;
     const char *format;
@@ -255,7 +259,8 @@ static status table_parse(struct table *t, struct arena *a, const char *path, co
 
     TRY(field_text(path, object, "format", a, &format));
     if (strcmp(format, TABLE_FORMAT) != 0) {
-        return fail(ERR_FORMAT, "%s: is \"%s\"; this program reads \"" TABLE_FORMAT "\"", path, format);
+        return fail(ERR_FORMAT, "%s: is \"%s\"; this program reads \"" TABLE_FORMAT "\"", path,
+                    format);
     }
     TRY(field_text(path, object, "file", a, &t->file));
     if (strcmp(t->file, file) != 0) {
@@ -277,7 +282,8 @@ static status table_parse(struct table *t, struct arena *a, const char *path, co
     return OK;
 }
 
-status table_read(struct table *out, struct arena *a, const char *path, const struct stamp *stamp, const char *file)
+status table_read(struct table *out, struct arena *a, const char *path, const struct stamp *stamp,
+                  const char *file)
 {
     char *text;
     size_t length;
@@ -290,7 +296,8 @@ status table_read(struct table *out, struct arena *a, const char *path, const st
     }
     TRY(s);
     if (length != stamp->bytes || !digest_same(digest_of(text, length), stamp->digest)) {
-        return fail(ERR_FORMAT, "%s: was altered since it was written (its digest is another)", path);
+        return fail(ERR_FORMAT, "%s: was altered since it was written (its digest is another)",
+                    path);
     }
     TRY(field_parse(path, text, length, &object));
     s = table_parse(out, a, path, object, file);
@@ -307,13 +314,14 @@ static status state_check(const struct table *t, struct arena *a, const char *pa
         return fail(ERR_IO, "%s: %s", path, strerror(errno));
     }
     if (!S_ISREG(about.st_mode) || (uint64_t)about.st_size != t->file_bytes) {
-        return fail(ERR_FORMAT, "%s: has %lld bytes; its table says %llu", path, (long long)about.st_size,
-                    (unsigned long long)t->file_bytes);
+        return fail(ERR_FORMAT, "%s: has %lld bytes; its table says %llu", path,
+                    (long long)about.st_size, (unsigned long long)t->file_bytes);
     }
     header = arena_take(a, (size_t)t->header_bytes);
     TRY(file_read_at(fd, path, header, (size_t)t->header_bytes, 0));
     if (!digest_same(digest_of(header, (size_t)t->header_bytes), t->header)) {
-        return fail(ERR_FORMAT, "%s: its header (the first %llu bytes) was altered since it was written", path,
+        return fail(ERR_FORMAT,
+                    "%s: its header (the first %llu bytes) was altered since it was written", path,
                     (unsigned long long)t->header_bytes);
     }
     return OK;
@@ -327,8 +335,9 @@ status table_open_state(const struct table *t, const char *folder, int *out)
     status s;
 
     if (fd < 0) {
-        s = errno == ENOENT ? fail(ERR_FORMAT, "%s: the checkpoint needs this file, but it is not there", path)
-                            : fail(ERR_IO, "%s: %s", path, strerror(errno));
+        s = errno == ENOENT
+                ? fail(ERR_FORMAT, "%s: the checkpoint needs this file, but it is not there", path)
+                : fail(ERR_IO, "%s: %s", path, strerror(errno));
     } else {
         s = state_check(t, &a, path, fd);
         if (s != OK) {

@@ -45,8 +45,8 @@ MUST_USE status table_write(const struct table *t, const char *path, struct stam
  * Reads and checks a table. ERR_FORMAT if it is missing, differs from its stamp, speaks of another file than `file`,
  * or says what cannot be.
  */
-MUST_USE status table_read(struct table *out, struct arena *a, const char *path, const struct stamp *stamp,
-                           const char *file);
+MUST_USE status table_read(struct table *out, struct arena *a, const char *path,
+                           const struct stamp *stamp, const char *file);
 
 /*
  * Opens the state file of a table below `folder`, and checks its length and its header; blocks are the reader's to check.

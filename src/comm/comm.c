@@ -110,11 +110,8 @@ static status agree_by(struct comm *c, status mine, int64_t *codes)
     int64_t code = mine;
     int speaker;
 
-    TRY(comm_run(c, &(struct collective){ .kind = COMM_GATHER,
-                                          .dtype = DT_I64,
-                                          .in = &code,
-                                          .out = codes,
-                                          .n = 1 }));
+    TRY(comm_run(c, &(struct collective){
+                        .kind = COMM_GATHER, .dtype = DT_I64, .in = &code, .out = codes, .n = 1 }));
     speaker = first_failed(codes, c->size);
     if (speaker < 0) {
         return OK;

@@ -22,10 +22,10 @@
 #include "base/status.h"
 
 enum collective_kind {
-    COMM_ALL_REDUCE,     /* in [n], out [n] = sum over members; out may be in */
+    COMM_ALL_REDUCE, /* in [n], out [n] = sum over members; out may be in */
     COMM_REDUCE_SCATTER, /* in [size * n], out [n] = this member's piece of the sum; piece i goes to member i */
-    COMM_GATHER,         /* in [n], out [size * n] = members' pieces in order, on every member */
-    COMM_BROADCAST       /* out [n] of member `root` to all; in is not used */
+    COMM_GATHER,   /* in [n], out [size * n] = members' pieces in order, on every member */
+    COMM_BROADCAST /* out [n] of member `root` to all; in is not used */
 };
 
 struct collective {
@@ -53,7 +53,8 @@ struct comm_ops {
     status (*begin)(struct comm *c, const struct collective *what, struct ticket *t);
     status (*wait)(struct comm *c, struct ticket *t);
     status (*barrier)(struct comm *c);
-    size_t (*scratch)(const struct comm *c, const struct collective *what); /* bytes; buffers need not be set */
+    size_t (*scratch)(const struct comm *c,
+                      const struct collective *what); /* bytes; buffers need not be set */
     void (*close)(struct comm *c);
 };
 
@@ -76,7 +77,8 @@ MUST_USE status comm_world(struct comm *out);
 MUST_USE status comm_split(struct comm *parent, int color, int order, struct comm *out);
 MUST_USE status comm_begin(struct comm *c, const struct collective *what, struct ticket *t);
 MUST_USE status comm_wait(struct comm *c, struct ticket *t);
-MUST_USE status comm_run(struct comm *c, const struct collective *what); /* begin and wait; takes own scratch if NULL */
+MUST_USE status comm_run(
+    struct comm *c, const struct collective *what); /* begin and wait; takes own scratch if NULL */
 MUST_USE status comm_barrier(struct comm *c);
 size_t comm_scratch(const struct comm *c, const struct collective *what);
 void comm_close(struct comm *c); /* also of a zeroed struct */

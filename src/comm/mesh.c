@@ -2,8 +2,10 @@
 #include <limits.h>
 
 /* From the slowest axis to the fastest: in the world's ranks, and in a communicator over a set of axes. */
-static const enum axis world_order[AXIS_COUNT] = { AXIS_REPLICA, AXIS_DS, AXIS_CP, AXIS_EP, AXIS_TP };
-static const enum axis member_order[AXIS_COUNT] = { AXIS_DS, AXIS_CP, AXIS_EP, AXIS_REPLICA, AXIS_TP };
+static const enum axis world_order[AXIS_COUNT] = { AXIS_REPLICA, AXIS_DS, AXIS_CP, AXIS_EP,
+                                                   AXIS_TP };
+static const enum axis member_order[AXIS_COUNT] = { AXIS_DS, AXIS_CP, AXIS_EP, AXIS_REPLICA,
+                                                    AXIS_TP };
 
 /* The sets that programs sum and gather over. */
 static const axes sets_in_use[] = { AXES_TP, AXES_SHARD, AXES_SPREAD, AXES_DATA };
@@ -79,9 +81,10 @@ static status sizes_check(const int size[AXIS_COUNT], int *ranks)
         }
     }
     if (size[AXIS_CP] > 1 && size[AXIS_EP] > 1) {
-        return fail(ERR_RECIPE,
-                    "context and expert degree are %d and %d; only one of the two may be more than 1",
-                    size[AXIS_CP], size[AXIS_EP]);
+        return fail(
+            ERR_RECIPE,
+            "context and expert degree are %d and %d; only one of the two may be more than 1",
+            size[AXIS_CP], size[AXIS_EP]);
     }
     *ranks = (int)product;
     return OK;
@@ -105,7 +108,8 @@ status mesh_imagine(struct mesh *m, int rank, const int size[AXIS_COUNT])
 
     TRY(sizes_check(size, &ranks));
     if (rank < 0 || rank >= ranks) {
-        return fail(ERR_RECIPE, "there is no rank %d: the degrees multiply to %d ranks", rank, ranks);
+        return fail(ERR_RECIPE, "there is no rank %d: the degrees multiply to %d ranks", rank,
+                    ranks);
     }
     mesh_place(m, rank, size);
     return OK;
@@ -146,10 +150,11 @@ status mesh_open(struct mesh *m, struct comm *world, const int size[AXIS_COUNT])
     TRY(sizes_check(size, &ranks));
     if (ranks != world->size) {
         return fail(ERR_RECIPE,
-                    "tensor degree %d, expert degree %d, context degree %d, shard degree %d (over context) and "
+                    "tensor degree %d, expert degree %d, context degree %d, shard degree %d (over "
+                    "context) and "
                     "%d replicas need %d ranks; there are %d",
-                    size[AXIS_TP], size[AXIS_EP], size[AXIS_CP], size[AXIS_DS], size[AXIS_REPLICA], ranks,
-                    world->size);
+                    size[AXIS_TP], size[AXIS_EP], size[AXIS_CP], size[AXIS_DS], size[AXIS_REPLICA],
+                    ranks, world->size);
     }
     mesh_place(m, world->rank, size);
     m->world = world;

@@ -21,14 +21,15 @@ typedef uint8_t axes; /* a set: bit a = axis a */
 #define AXES_DS ((axes)(1 << AXIS_DS))
 #define AXES_REPLICA ((axes)(1 << AXIS_REPLICA))
 #define AXES_SHARD ((axes)(AXES_CP | AXES_DS))
-#define AXES_SPREAD ((axes)(AXES_EP | AXES_REPLICA)) /* dense weights are whole over these, rows are split */
+#define AXES_SPREAD \
+    ((axes)(AXES_EP | AXES_REPLICA)) /* dense weights are whole over these, rows are split */
 #define AXES_DATA ((axes)(AXES_DS | AXES_EP | AXES_REPLICA))
 #define AXES_ALL ((axes)((1 << AXIS_COUNT) - 1))
 
 struct mesh {
     int size[AXIS_COUNT], at[AXIS_COUNT];
-    struct comm *world;                    /* borrowed */
-    struct comm *over[1 << AXIS_COUNT];    /* by set; NULL until mesh_comm made it */
+    struct comm *world;                 /* borrowed */
+    struct comm *over[1 << AXIS_COUNT]; /* by set; NULL until mesh_comm made it */
     struct comm made[1 << AXIS_COUNT];
 };
 
@@ -47,10 +48,10 @@ void mesh_close(struct mesh *m);
  * communicator of one. check()s that mesh_open made it. */
 struct comm *mesh_comm(const struct mesh *m, axes over);
 
-int mesh_length(const struct mesh *m, axes over);  /* product of the sizes */
-int mesh_index(const struct mesh *m, axes over);   /* this rank's index in that communicator */
+int mesh_length(const struct mesh *m, axes over); /* product of the sizes */
+int mesh_index(const struct mesh *m, axes over);  /* this rank's index in that communicator */
 int mesh_data_index(const struct mesh *m);
-int mesh_data_size(const struct mesh *m);          /* DS * E * R */
-const char *axis_name(enum axis a);                /* "tp", "ep", "cp", "ds", "rep" */
+int mesh_data_size(const struct mesh *m); /* DS * E * R */
+const char *axis_name(enum axis a);       /* "tp", "ep", "cp", "ds", "rep" */
 
 #endif

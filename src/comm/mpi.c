@@ -159,7 +159,8 @@ static struct shares shares_of(const struct comm *c, const struct collective *wh
     if (what->kind == COMM_ALL_REDUCE) {
         each = (what->n + c->size - 1) / c->size;
     }
-    return (struct shares){ (each + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS, what->n };
+    return (struct shares){ (each + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS,
+                            what->n };
 }
 
 static int64_t share_begin(struct shares s, int member)
@@ -183,7 +184,8 @@ static size_t mpi_scratch(const struct comm *c, const struct collective *what)
 }
 
 /* The piece of `in` that member m sums up, and its length in elements. */
-static const char *piece_of(const struct comm *c, const struct collective *what, int m, int64_t *length)
+static const char *piece_of(const struct comm *c, const struct collective *what, int m,
+                            int64_t *length)
 {
     size_t width = dtype_bytes(what->dtype);
     struct shares s = shares_of(c, what);
@@ -286,7 +288,8 @@ static status broadcast_begin(struct comm *c, const struct collective *what, str
     if (v == 0) {
         return OK;
     }
-    return post_receive(c, f, parent % c->size, what->out, (size_t)what->n * dtype_bytes(what->dtype));
+    return post_receive(c, f, parent % c->size, what->out,
+                        (size_t)what->n * dtype_bytes(what->dtype));
 }
 
 static status broadcast_wait(struct comm *c, const struct collective *what, struct flight *f)
@@ -412,14 +415,11 @@ static void group_open(struct comm *out, const struct transport *transport,
     struct group *g = calloc(1, sizeof *g);
 
     check(g, "no memory for a communicator");
-    *g = (struct group){ .transport = transport,
-                         .members = members,
-                         .world_rank = world_rank,
-                         .is_world = is_world };
-    *out = (struct comm){ .ops = &comm_mpi_ops,
-                          .rank = members.rank,
-                          .size = members.size,
-                          .own = g };
+    *g = (struct group){
+        .transport = transport, .members = members, .world_rank = world_rank, .is_world = is_world
+    };
+    *out =
+        (struct comm){ .ops = &comm_mpi_ops, .rank = members.rank, .size = members.size, .own = g };
 }
 
 static status mpi_split(struct comm *parent, int color, int order, struct comm *out)

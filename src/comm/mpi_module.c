@@ -32,8 +32,8 @@ static MPI_Comm comm_of(const struct transport_group *g)
 /* Gives a communicator a handle on the heap, and our error handling. Takes the communicator over. */
 static const char *group_fill(struct transport_group *g, MPI_Comm comm)
 {
-    const char *text = outcome("MPI_Comm_set_errhandler",
-                               MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    const char *text =
+        outcome("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
     MPI_Comm *handle = malloc(sizeof *handle);
 
     if (!handle) {
@@ -54,8 +54,8 @@ static const char *group_fill(struct transport_group *g, MPI_Comm comm)
 static const char *mpi_open(struct transport_group *world)
 {
     int given = MPI_THREAD_SINGLE;
-    const char *text = outcome("MPI_Init_thread",
-                               MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &given));
+    const char *text =
+        outcome("MPI_Init_thread", MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &given));
     MPI_Comm own;
 
     if (text) {

@@ -19,19 +19,19 @@ struct launcher {
     int size;         /* 0: not told */
 };
 
-static status size_parse(const char *variable, int *size)
+static status size_parse(const char *variable, const char *text, int *size)
 {
-    const char *text = getenv(variable);
     char *end = NULL;
     long value;
 
     errno = 0;
     value = strtol(text, &end, 10);
     if (errno != 0 || end == text || *end || value < 1 || value > INT_MAX / 4) {
-        return fail(ERR_UNSUPPORTED,
-                    "the environment variable %s of the launcher is \"%s\", not a number of processes; "
-                    "start with mpirun or srun --mpi=pmix, or unset it to run alone",
-                    variable, text);
+        return fail(
+            ERR_UNSUPPORTED,
+            "the environment variable %s of the launcher is \"%s\", not a number of processes; "
+            "start with mpirun or srun --mpi=pmix, or unset it to run alone",
+            variable, text);
     }
     *size = (int)value;
     return OK;
@@ -39,17 +39,22 @@ static status size_parse(const char *variable, int *size)
 
 static status launcher_find(struct launcher *l)
 {
+    const char *text;
+
     *l = (struct launcher){ 0 };
-    if (getenv("OMPI_COMM_WORLD_SIZE")) {
+    text = getenv("OMPI_COMM_WORLD_SIZE");
+    if (text) {
         l->name = "mpirun";
-        return size_parse("OMPI_COMM_WORLD_SIZE", &l->size);
+        return size_parse("OMPI_COMM_WORLD_SIZE", text, &l->size);
     }
-    if (getenv("PMI_SIZE")) {
+    text = getenv("PMI_SIZE");
+    if (text) {
         l->name = "mpiexec";
-        return size_parse("PMI_SIZE", &l->size);
+        return size_parse("PMI_SIZE", text, &l->size);
     }
-    if (getenv("SLURM_STEP_NUM_TASKS") && getenv("SLURM_PROCID")) {
-        TRY(size_parse("SLURM_STEP_NUM_TASKS", &l->size));
+    text = getenv("SLURM_STEP_NUM_TASKS");
+    if (text && getenv("SLURM_PROCID")) {
+        TRY(size_parse("SLURM_STEP_NUM_TASKS", text, &l->size));
         if (getenv("PMIX_RANK")) {
             l->name = "srun";
             return OK;
@@ -103,7 +108,8 @@ static status module_open(const char *path, const struct transport **out)
     t = dlsym(module, TRANSPORT_SYMBOL);
     if (!t || t->version != TRANSPORT_VERSION) {
         dlclose(module);
-        return fail(ERR_UNSUPPORTED, "%s: is of another version than this program; install both together", path);
+        return fail(ERR_UNSUPPORTED,
+                    "%s: is of another version than this program; install both together", path);
     }
     *out = t;
     return OK;
@@ -129,7 +135,8 @@ static status world_open(struct comm *out, const struct launcher *l, const char 
         t->free(&group);
         t->close();
         return fail(ERR_UNSUPPORTED,
-                    "%s started %d processes, but MPI sees %d: the launcher belongs to another MPI than %s; "
+                    "%s started %d processes, but MPI sees %d: the launcher belongs to another MPI "
+                    "than %s; "
                     "use the mpirun of Open MPI, or srun --mpi=pmix",
                     l->name, l->size, size, path);
     }
@@ -157,7 +164,8 @@ static status world_find(struct comm *out, struct arena *a, struct text *places)
     }
     return fail(ERR_UNSUPPORTED,
                 "%s started more than one process, but the module " MODULE
-                " is not there (looked in %s); build or install it beside the program, or name its folder in "
+                " is not there (looked in %s); build or install it beside the program, or name its "
+                "folder in "
                 "ROUX_MODULES; " INSTALL,
                 l.name, text_of(places));
 }

@@ -14,8 +14,10 @@
 
 struct batch {
     int64_t B, S;
-    int32_t *ids;       /* [B, S]; padded with 0; the padding of a row is a document of its own, without targets */
-    int32_t *targets;   /* [B, S] the id scored at this position, -1 = none: labels shifted by one on the full row; the
+    int32_t *
+        ids; /* [B, S]; padded with 0; the padding of a row is a document of its own, without targets */
+    int32_t *
+        targets; /* [B, S] the id scored at this position, -1 = none: labels shifted by one on the full row; the
                            last position has none; no document predicts the first token of the next */
     int32_t *positions; /* [B, S] within the document */
     int32_t *starts;    /* [B, S] where the document begins, within the row */
@@ -25,22 +27,23 @@ struct batch {
 
 struct row_counts {
     int64_t taken, padded, cut; /* rows: trained, shorter than S, longer than S */
-    int64_t passed_over;        /* left of an incomplete batch: this rank's share of them, so that ranks can be summed */
+    int64_t
+        passed_over; /* left of an incomplete batch: this rank's share of them, so that ranks can be summed */
 };
 
 struct sampler {
     const struct corpus *corpus;
     int64_t B, S, vocab;
     int data_index, data_size;
-    int64_t global_batches;      /* per pass */
-    struct row_counts counts;    /* of this rank, this process */
-    bool strict;                 /* a row longer than S is an error instead of cut; set it after sampler_open */
+    int64_t global_batches;   /* per pass */
+    struct row_counts counts; /* of this rank, this process */
+    bool strict; /* a row longer than S is an error instead of cut; set it after sampler_open */
     struct arena scratch;
 };
 
 /* ERR_RECIPE naming rows and n if there are fewer rows than one global micro-batch. The corpus is borrowed. */
-MUST_USE status sampler_open(struct sampler *s, const struct corpus *corpus, int64_t B, int64_t S, int64_t vocab,
-                             int data_index, int data_size);
+MUST_USE status sampler_open(struct sampler *s, const struct corpus *corpus, int64_t B, int64_t S,
+                             int64_t vocab, int data_index, int data_size);
 void sampler_close(struct sampler *s);
 
 /* Global micro-batch number m into `out`, whose arrays the caller made with batch_make. */

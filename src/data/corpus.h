@@ -17,12 +17,13 @@
 #include "base/status.h"
 
 struct row {
-    int64_t length;       /* tokens; 0 for an empty row, which is all padding when trained */
-    int32_t *ids;         /* [length] */
-    int32_t *labels;      /* [length], -100 = not scored; not shifted */
-    int32_t *starts;      /* [length] position at which the token's document begins; all 0 for an unpacked row */
-    const char *file;     /* where it stands, for messages */
-    int64_t line;         /* from 1; in an array the element, from 1 */
+    int64_t length;  /* tokens; 0 for an empty row, which is all padding when trained */
+    int32_t *ids;    /* [length] */
+    int32_t *labels; /* [length], -100 = not scored; not shifted */
+    int32_t *
+        starts; /* [length] position at which the token's document begins; all 0 for an unpacked row */
+    const char *file; /* where it stands, for messages */
+    int64_t line;     /* from 1; in an array the element, from 1 */
 };
 
 struct corpus {
@@ -42,7 +43,8 @@ MUST_USE status corpus_synthetic(struct corpus *c, uint64_t seed, int64_t length
  * 2^31 - 1. A row may carry document_ids or position_ids: a new id, or a restart at 0, starts a document. ERR_FORMAT reads
  * "file:line:byte: row N: column[position]: ...", N from 0 within its folder.
  */
-MUST_USE status corpus_row(const struct corpus *c, int64_t index, int64_t vocab, struct arena *a, struct row *out);
+MUST_USE status corpus_row(const struct corpus *c, int64_t index, int64_t vocab, struct arena *a,
+                           struct row *out);
 
 void corpus_close(struct corpus *c); /* also of a zeroed struct */
 

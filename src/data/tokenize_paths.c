@@ -172,6 +172,10 @@ status tokenize_check_out(struct arena *a, const struct tokenize_options *o)
         return fail(ERR_RECIPE, "no folder for the rows is given");
     }
     out = whole_path(a, o->out);
+    if (strstr(out, "/../") != NULL) {
+        return fail(ERR_RECIPE,
+                    "%s: goes up (..) from a folder that is not there; name it directly", o->out);
+    }
     for (int i = 0; i < o->input_count; i++) {
         const char *input = whole_path(a, o->inputs[i]);
 

@@ -1,5 +1,7 @@
 #include "infer/batch_file.h"
 
+#include <stdio.h>
+
 #include "store/safetensors.h"
 
 enum { BATCH_TOKENS = 1 << 28, NOT_SCORED = -100 };

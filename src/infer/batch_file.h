@@ -2,6 +2,7 @@
 #ifndef ROUX_INFER_BATCH_FILE_H
 #define ROUX_INFER_BATCH_FILE_H
 
+#include <stdint.h>
 #include "base/arena.h"
 #include "base/status.h"
 

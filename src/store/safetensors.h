@@ -19,21 +19,21 @@ struct tensor_entry {
     const char *name;
     enum dtype dtype;
     int rank;
-    const int64_t *shape;    /* [rank] */
-    uint64_t begin, end;     /* in the file, absolute */
-    int64_t count;           /* elements */
-    int file;                /* index into the folder's files; 0 for a single file */
+    const int64_t *shape; /* [rank] */
+    uint64_t begin, end;  /* in the file, absolute */
+    int64_t count;        /* elements */
+    int file;             /* index into the folder's files; 0 for a single file */
 };
 
 struct tensor_file {
     const char *path;
-    int fd;                  /* open for reading */
+    int fd; /* open for reading */
     uint64_t data_begin, size;
     struct tensor_entry *entries; /* in the order of their offsets */
     size_t count;
     struct map by_name;
-    const char **metadata;   /* key, value, key, value, ...; in the order of the file */
-    size_t metadata_count;   /* pairs */
+    const char **metadata; /* key, value, key, value, ...; in the order of the file */
+    size_t metadata_count; /* pairs */
 };
 
 /* Opens and checks a file. Texts live in `a`. ERR_MISSING, ERR_IO, or ERR_FORMAT naming path, tensor and what is wrong. */
@@ -41,17 +41,18 @@ MUST_USE status tensor_file_open(struct tensor_file *f, struct arena *a, const c
 void tensor_file_close(struct tensor_file *f); /* also of a zeroed struct */
 
 /* The header's rules alone, on bytes in memory: for tests and the fuzzer. `file_size` is the whole file's. */
-MUST_USE status tensor_header_parse(struct tensor_file *f, struct arena *a, const char *path, const char *header,
-                                    size_t header_length, uint64_t file_size);
+MUST_USE status tensor_header_parse(struct tensor_file *f, struct arena *a, const char *path,
+                                    const char *header, size_t header_length, uint64_t file_size);
 
-const struct tensor_entry *tensor_file_find(const struct tensor_file *f, const char *name); /* NULL if absent */
+const struct tensor_entry *tensor_file_find(const struct tensor_file *f,
+                                            const char *name); /* NULL if absent */
 
 /*
  * Reads elements [from, from + count) of a tensor, in row-major order, converted to `to`. ERR_FORMAT naming file and
  * tensor if the types do not convert or the range is outside.
  */
-MUST_USE status tensor_file_read(const struct tensor_file *f, const struct tensor_entry *e, int64_t from, int64_t count,
-                                 enum dtype to, void *out);
+MUST_USE status tensor_file_read(const struct tensor_file *f, const struct tensor_entry *e,
+                                 int64_t from, int64_t count, enum dtype to, void *out);
 
 /*
  * A model folder: model.safetensors, or model.safetensors.index.json with the files it names, seen as one name space.
@@ -66,8 +67,8 @@ struct tensor_folder {
 MUST_USE status tensor_folder_open(struct tensor_folder *f, struct arena *a, const char *folder);
 void tensor_folder_close(struct tensor_folder *f);
 const struct tensor_entry *tensor_folder_find(const struct tensor_folder *f, const char *name);
-MUST_USE status tensor_folder_read(const struct tensor_folder *f, const struct tensor_entry *e, int64_t from, int64_t count,
-                                   enum dtype to, void *out);
+MUST_USE status tensor_folder_read(const struct tensor_folder *f, const struct tensor_entry *e,
+                                   int64_t from, int64_t count, enum dtype to, void *out);
 
 /*
  * Writing. Declare every tensor first, then begin, then append the bytes of each in the order of declaration (in as many
@@ -88,7 +89,8 @@ struct tensor_writer {
 
 MUST_USE status tensor_writer_open(struct tensor_writer *w, struct arena *a, const char *path);
 void tensor_writer_metadata(struct tensor_writer *w, const char *key, const char *value);
-void tensor_writer_declare(struct tensor_writer *w, const char *name, enum dtype dtype, int rank, const int64_t *shape);
+void tensor_writer_declare(struct tensor_writer *w, const char *name, enum dtype dtype, int rank,
+                           const int64_t *shape);
 MUST_USE status tensor_writer_begin(struct tensor_writer *w, int align);
 MUST_USE status tensor_writer_append(struct tensor_writer *w, const void *bytes, size_t length);
 MUST_USE status tensor_writer_finish(struct tensor_writer *w);

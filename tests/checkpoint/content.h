@@ -44,7 +44,8 @@ struct model {
 
 static inline uint64_t bits_at(uint64_t salt, int kind, int tensor, int64_t index)
 {
-    uint64_t x = salt * 1000003 + ((uint64_t)kind << 56) + ((uint64_t)tensor << 48) + (uint64_t)index + 1;
+    uint64_t x =
+        salt * 1000003 + ((uint64_t)kind << 56) + ((uint64_t)tensor << 48) + (uint64_t)index + 1;
 
     x = (x ^ x >> 31) * 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9u;
@@ -93,7 +94,8 @@ static inline struct slice rectangle_of(const struct mesh *m, int kind, int tens
     return s;
 }
 
-static inline void buffer_make(struct model *model, const struct mesh *m, int kind, struct checkpoint_buffer *b)
+static inline void buffer_make(struct model *model, const struct mesh *m, int kind,
+                               struct checkpoint_buffer *b)
 {
     int64_t shards = mesh_length(m, AXES_SHARD), shard = mesh_index(m, AXES_SHARD);
     int64_t start = 0, blocks = 0, each, begin, end;
@@ -206,7 +208,8 @@ static inline void model_check(const struct model *model, const struct mesh *m, 
         size_t bytes = (size_t)b->count * dtype_bytes(b->dtype);
 
         assert_int_equal(b->count, expected.content.buffers[k].count);
-        assert_int_equal(bytes > 0 ? memcmp(b->bytes, expected.content.buffers[k].bytes, bytes) : 0, 0);
+        assert_int_equal(bytes > 0 ? memcmp(b->bytes, expected.content.buffers[k].bytes, bytes) : 0,
+                         0);
     }
     model_release(&expected);
 }

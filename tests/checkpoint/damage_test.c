@@ -147,7 +147,8 @@ static char *replaced(const char *text, const char *from, const char *to)
 {
     const char *at = strstr(text, from);
 
-    return at ? arena_format(&arena, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from)) : NULL;
+    return at ? arena_format(&arena, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from))
+              : NULL;
 }
 
 /* Writes a manifest whose digest is right. */
@@ -155,7 +156,8 @@ static void forge_manifest(const char *text)
 {
     const char *body = strchr(text, '\n') + 1;
     char hex[DIGEST_TEXT];
-    char *whole = arena_format(&arena, "{\"digest\": \"%s\",\n%s", digest_text(digest_of(body, strlen(body)), hex), body);
+    char *whole = arena_format(&arena, "{\"digest\": \"%s\",\n%s",
+                               digest_text(digest_of(body, strlen(body)), hex), body);
 
     EXPECT_OK(file_replace(in_folder(MANIFEST), whole, strlen(whole)));
 }
@@ -180,7 +182,8 @@ struct forgery {
 static void a_forged_manifest_is_refused(void **state)
 {
     static const struct forgery forgeries[] = {
-        { "\"format\":\"roux checkpoint\"", "\"format\":\"roux chessboard\"", "is \"roux chessboard\" version 1" },
+        { "\"format\":\"roux checkpoint\"", "\"format\":\"roux chessboard\"",
+          "is \"roux chessboard\" version 1" },
         { "\"format\":\"roux checkpoint\"", "\"format\":7", "\"format\" is of another type" },
         { "\"version\":1", "\"version\":2", "version 2; this program reads" },
         { "\"version\":1", "\"version\":1.0", "\"version\" is of another type" },
@@ -224,9 +227,11 @@ static void a_forged_table_is_refused(void **state)
 {
     static const struct forgery forgeries[] = {
         { "roux table 1", "roux table 2", "this program reads \"roux table 1\"" },
-        { "\"file\":\"tp0_ep0/shard0", "\"file\":\"../../etc/shard0", "speaks of the file ../../etc" },
+        { "\"file\":\"tp0_ep0/shard0", "\"file\":\"../../etc/shard0",
+          "speaks of the file ../../etc" },
         { "\"header_bytes\":4096", "\"header_bytes\":4097", "a header of 4097 bytes" },
-        { "\"header_bytes\":4096", "\"header_bytes\":99999999999", "\"header_bytes\" is 99999999999" },
+        { "\"header_bytes\":4096", "\"header_bytes\":99999999999",
+          "\"header_bytes\" is 99999999999" },
         { "\"header_bytes\":4096", "\"header_bytes\":0", "\"header_bytes\" is 0" },
         { "\"buffers\":[", "\"buffers\":[7,", "a buffer is no object" },
         { "\"buffers\":[", "\"buffers\":7,\"x\":[", "\"buffers\" is of another type" },
@@ -234,7 +239,8 @@ static void a_forged_table_is_refused(void **state)
         { "\"dtype\":\"F32\"", "\"dtype\":\"F33\"", "the unknown dtype F33" },
         { "\"begin\":4096", "\"begin\":8192", "\"begin\" is 8192" },
         { "\"begin\":4096,\"bytes\":", "\"begin\":4096,\"bytes\":99", "\"bytes\" is 99" },
-        { "\"blocks\":[", "\"blocks\":[\"00000000000000000000000000000000\",", "block digests; 1 are needed" },
+        { "\"blocks\":[", "\"blocks\":[\"00000000000000000000000000000000\",",
+          "block digests; 1 are needed" },
         { "\"blocks\":[\"", "\"blocks\":[\"z", "a digest of 32 hexadecimal digits" },
         { "\"slices\":[", "\"slices\":[7,", "is no object" },
         { "\"shape\":[96,40]", "\"shape\":[95,40]", "no rectangle" },
@@ -248,7 +254,8 @@ static void a_forged_table_is_refused(void **state)
         { "\"count\":3840", "\"count\":3841", "\"count\" is 3841" },
         { "\"at\":0", "\"at\":999999999", "\"at\" is 999999999" },
         { "\"at\":0", "\"at\":9000", "does not fit into buffer root.weight" },
-        { "\"tensor\":\"model.embed", "\"tensor\":\"moodel.embed", "model.embed_tokens.weight (weight) is not in" },
+        { "\"tensor\":\"model.embed", "\"tensor\":\"moodel.embed",
+          "model.embed_tokens.weight (weight) is not in" },
     };
     char *manifest, *table;
     size_t length;
@@ -282,9 +289,15 @@ static void what_is_not_stored_is_named(void **state)
         { { "model.norm.weights", "weight", 1, { 37 }, { 0 }, { 37 }, 0, 37, 0 },
           DT_F32,
           "tensor model.norm.weights (weight) is not in the checkpoint" },
-        { { "model.norm.weight", "weight", 1, { 38 }, { 0 }, { 38 }, 0, 38, 0 }, DT_F32, "has the shape [37]" },
-        { { "model.norm.weight", "weight", 1, { 37 }, { 0 }, { 36 }, 0, 36, 0 }, DT_F32, "the rectangle [0] to [36]" },
-        { { "model.norm.weight", "weight", 1, { 37 }, { 0 }, { 37 }, 0, 37, 0 }, DT_F16, "is stored as F32; here it is F16" },
+        { { "model.norm.weight", "weight", 1, { 38 }, { 0 }, { 38 }, 0, 38, 0 },
+          DT_F32,
+          "has the shape [37]" },
+        { { "model.norm.weight", "weight", 1, { 37 }, { 0 }, { 36 }, 0, 36, 0 },
+          DT_F32,
+          "the rectangle [0] to [36]" },
+        { { "model.norm.weight", "weight", 1, { 37 }, { 0 }, { 37 }, 0, 37, 0 },
+          DT_F16,
+          "is stored as F32; here it is F16" },
     };
 
     (void)state;

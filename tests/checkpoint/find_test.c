@@ -53,7 +53,8 @@ static void nothing_is_missing(void **state)
 
     (void)state;
     EXPECT_FAIL(ERR_MISSING, "there is no checkpoint here", checkpoint_find(&info, &arena, place));
-    EXPECT_FAIL(ERR_MISSING, "there is no such folder", checkpoint_find(&info, &arena, in_place("nowhere")));
+    EXPECT_FAIL(ERR_MISSING, "there is no such folder",
+                checkpoint_find(&info, &arena, in_place("nowhere")));
     EXPECT_OK(file_replace(in_place("file"), "x", 1));
     EXPECT_FAIL(ERR_MISSING, "is a file", checkpoint_find(&info, &arena, in_place("file")));
 }
@@ -75,7 +76,8 @@ static void the_newest_step_is_found_at_any_depth(void **state)
     found("", "checkpoints/sharded/step_20");
     found("a", "a/b/c/step_99");
     assert_string_equal(path_name("a/b"), "b");
-    EXPECT_FAIL(ERR_MISSING, "no checkpoint", checkpoint_find(&info, &arena, in_place("checkpoints/full")));
+    EXPECT_FAIL(ERR_MISSING, "no checkpoint",
+                checkpoint_find(&info, &arena, in_place("checkpoints/full")));
 }
 
 static void of_equal_steps_the_later_written_counts(void **state)
@@ -97,8 +99,10 @@ static void unfinished_saves_are_no_candidates(void **state)
     save("step_2", 2);
     assert_int_equal(rename(in_place("step_2"), in_place("step_2.writing")), 0);
     found("", "step_1");
-    EXPECT_FAIL(ERR_MISSING, "not finished", checkpoint_find(&info, &arena, in_place("step_2.writing")));
-    EXPECT_FAIL(ERR_MISSING, "not finished", checkpoint_find(&info, &arena, in_place("step_2.writing/")));
+    EXPECT_FAIL(ERR_MISSING, "not finished",
+                checkpoint_find(&info, &arena, in_place("step_2.writing")));
+    EXPECT_FAIL(ERR_MISSING, "not finished",
+                checkpoint_find(&info, &arena, in_place("step_2.writing/")));
     EXPECT_OK(checkpoint_remove(in_place("step_1")));
     EXPECT_FAIL(ERR_MISSING, "no checkpoint", checkpoint_find(&info, &arena, place));
 }
@@ -118,8 +122,10 @@ static void damaged_ones_are_passed_over(void **state)
     assert_int_equal(unlink(in_place("step_2/.roux/manifest.json")), 0);
     found("", "step_1");
     spoil("step_1");
-    EXPECT_FAIL(ERR_FORMAT, "4 checkpoints, none of them usable", checkpoint_find(&info, &arena, place));
-    EXPECT_FAIL(ERR_FORMAT, "1 checkpoint, none of them usable", checkpoint_find(&info, &arena, in_place("step_4")));
+    EXPECT_FAIL(ERR_FORMAT, "4 checkpoints, none of them usable",
+                checkpoint_find(&info, &arena, place));
+    EXPECT_FAIL(ERR_FORMAT, "1 checkpoint, none of them usable",
+                checkpoint_find(&info, &arena, in_place("step_4")));
     EXPECT_FAIL(ERR_FORMAT, "manifest.json", checkpoint_find(&info, &arena, in_place("step_4")));
 }
 

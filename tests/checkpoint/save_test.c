@@ -111,14 +111,17 @@ static void state_files_are_aligned_safetensors(void **state)
 /* Buffers of more than one digest block, and one that ends just before, at and behind a block's end. */
 static void long_buffers_come_back(void **state)
 {
-    static const int64_t counts[] = { 1, DIGEST_BLOCK - 1, DIGEST_BLOCK, DIGEST_BLOCK + 1, 2 * DIGEST_BLOCK + 5000 };
+    static const int64_t counts[] = { 1, DIGEST_BLOCK - 1, DIGEST_BLOCK, DIGEST_BLOCK + 1,
+                                      2 * DIGEST_BLOCK + 5000 };
     struct checkpoint_info info;
 
     (void)state;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         int64_t n = counts[i];
-        struct slice slices[2] = { { "t", "weight", 1, { n }, { 0 }, { n }, 0, n / 2, 0 },
-                                   { "t", "weight", 1, { n }, { 0 }, { n }, n / 2, n - n / 2, n / 2 } };
+        struct slice slices[2] = {
+            { "t", "weight", 1, { n }, { 0 }, { n }, 0, n / 2, 0 },
+            { "t", "weight", 1, { n }, { 0 }, { n }, n / 2, n - n / 2, n / 2 }
+        };
         struct checkpoint_buffer b = { "b", DT_U8, malloc((size_t)n), n, slices, 2 };
         struct checkpoint_content c = { 1, "f", "r", "{}", &b, 1 };
         char *copy = malloc((size_t)n);
@@ -171,7 +174,8 @@ static void leftovers_are_cleared_before_a_save(void **state)
     (void)state;
     EXPECT_OK(save_step(in_place("x"), 1));
     assert_int_equal(rename(in_place("x"), in_place("y.writing")), 0);
-    EXPECT_OK(file_replace(in_place("y.writing/tp0_ep0/shard0.safetensors.partial-1-0"), "half", 4));
+    EXPECT_OK(
+        file_replace(in_place("y.writing/tp0_ep0/shard0.safetensors.partial-1-0"), "half", 4));
     assert_int_equal(unlink(in_place("y.writing/.roux/manifest.json")), 0);
     EXPECT_OK(save_step(in_place("y"), 2));
     load_check(in_place("y"), 2);
@@ -270,7 +274,8 @@ static int full_disk(void)
         mount("tmpfs", place, "tmpfs", 0, "size=128k") != 0) {
         return 77;
     }
-    if (save_step(in_place("c"), 1) != ERR_IO || !strstr(fail_text(), "no space: the checkpoint needs ")) {
+    if (save_step(in_place("c"), 1) != ERR_IO ||
+        !strstr(fail_text(), "no space: the checkpoint needs ")) {
         fprintf(stderr, "full disk: %s\n", fail_text());
         return 1;
     }

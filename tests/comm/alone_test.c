@@ -12,17 +12,21 @@ static void sums_and_gathers_are_copies(void **state)
     assert_int_equal(c.rank, 0);
     assert_int_equal(c.size, 1);
     for (int i = 0; i < 3; i++) {
-        struct collective what = { .kind = kinds[i], .dtype = DT_F32, .in = in, .out = out, .n = 3 };
+        struct collective what = {
+            .kind = kinds[i], .dtype = DT_F32, .in = in, .out = out, .n = 3
+        };
 
         memset(out, 0, sizeof out);
         assert_int_equal(comm_scratch(&c, &what), 0);
         EXPECT_OK(comm_run(&c, &what));
         assert_memory_equal(in, out, sizeof in);
     }
-    EXPECT_OK(comm_run(&c, &(struct collective){
-                               .kind = COMM_ALL_REDUCE, .dtype = DT_F32, .in = in, .out = in, .n = 3 }));
+    EXPECT_OK(
+        comm_run(&c, &(struct collective){
+                         .kind = COMM_ALL_REDUCE, .dtype = DT_F32, .in = in, .out = in, .n = 3 }));
     assert_true(in[0] == 1 && in[2] == 3);
-    EXPECT_OK(comm_run(&c, &(struct collective){ .kind = COMM_BROADCAST, .dtype = DT_F32, .out = out, .n = 3 }));
+    EXPECT_OK(comm_run(
+        &c, &(struct collective){ .kind = COMM_BROADCAST, .dtype = DT_F32, .out = out, .n = 3 }));
     assert_memory_equal(in, out, sizeof in);
     EXPECT_OK(comm_run(&c, &(struct collective){ .kind = COMM_GATHER, .dtype = DT_BF16, .n = 0 }));
     comm_close(&c);

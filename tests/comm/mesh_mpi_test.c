@@ -12,11 +12,10 @@ static void members_check(const struct mesh *m, axes over)
 
     assert_int_equal(c->size, mesh_length(m, over));
     assert_int_equal(c->rank, mesh_index(m, over));
-    EXPECT_OK(comm_run(c, &(struct collective){ .kind = COMM_GATHER,
-                                                .dtype = DT_I32,
-                                                .in = m->at,
-                                                .out = places,
-                                                .n = AXIS_COUNT }));
+    EXPECT_OK(comm_run(
+        c,
+        &(struct collective){
+            .kind = COMM_GATHER, .dtype = DT_I32, .in = m->at, .out = places, .n = AXIS_COUNT }));
     for (int i = 0; i < c->size; i++) {
         struct mesh other = *m;
 
@@ -88,21 +87,19 @@ static void sums_by_groups_are_the_sum_over_data(void **state)
     EXPECT_OK(mesh_open(&m, &world, (int[]){ 1, 1, 1, 2, world.size / 2 }));
     x = 1.0f + 1.1920929e-7f * (float)(1 << 7 * mesh_data_index(&m));
     x *= mesh_data_index(&m) % 2 ? -1.0f / 3 : 1;
-    EXPECT_OK(comm_run(mesh_comm(&m, AXES_SHARD), &(struct collective){ .kind = COMM_ALL_REDUCE,
-                                                                        .dtype = DT_F32,
-                                                                        .in = &x,
-                                                                        .out = &by_groups,
-                                                                        .n = 1 }));
+    EXPECT_OK(comm_run(
+        mesh_comm(&m, AXES_SHARD),
+        &(struct collective){
+            .kind = COMM_ALL_REDUCE, .dtype = DT_F32, .in = &x, .out = &by_groups, .n = 1 }));
     EXPECT_OK(comm_run(mesh_comm(&m, AXES_SPREAD), &(struct collective){ .kind = COMM_ALL_REDUCE,
                                                                          .dtype = DT_F32,
                                                                          .in = &by_groups,
                                                                          .out = &by_groups,
                                                                          .n = 1 }));
-    EXPECT_OK(comm_run(mesh_comm(&m, AXES_DATA), &(struct collective){ .kind = COMM_ALL_REDUCE,
-                                                                       .dtype = DT_F32,
-                                                                       .in = &x,
-                                                                       .out = &at_once,
-                                                                       .n = 1 }));
+    EXPECT_OK(comm_run(
+        mesh_comm(&m, AXES_DATA),
+        &(struct collective){
+            .kind = COMM_ALL_REDUCE, .dtype = DT_F32, .in = &x, .out = &at_once, .n = 1 }));
     assert_memory_equal(&by_groups, &at_once, sizeof x);
     mesh_close(&m);
 }

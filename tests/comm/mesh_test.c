@@ -3,7 +3,8 @@
 
 /* Sizes by axis, in the order of enum axis: tp, ep, cp, ds, rep. */
 static const int shapes[][AXIS_COUNT] = {
-    { 1, 1, 1, 1, 1 }, { 2, 1, 1, 1, 1 }, { 1, 1, 1, 4, 3 }, { 2, 1, 3, 4, 5 }, { 3, 2, 1, 2, 2 }, { 8, 1, 2, 16, 4 }
+    { 1, 1, 1, 1, 1 }, { 2, 1, 1, 1, 1 }, { 1, 1, 1, 4, 3 },
+    { 2, 1, 3, 4, 5 }, { 3, 2, 1, 2, 2 }, { 8, 1, 2, 16, 4 }
 };
 
 static void imagined_ranks_stand_where_the_formula_says(void **state)
@@ -19,20 +20,24 @@ static void imagined_ranks_stand_where_the_formula_says(void **state)
 
             EXPECT_OK(mesh_imagine(&m, rank, n));
             assert_int_equal(
-                rank, (((at[AXIS_REPLICA] * DS + at[AXIS_DS]) * C + at[AXIS_CP]) * E + at[AXIS_EP]) * T + at[AXIS_TP]);
+                rank,
+                (((at[AXIS_REPLICA] * DS + at[AXIS_DS]) * C + at[AXIS_CP]) * E + at[AXIS_EP]) * T +
+                    at[AXIS_TP]);
             for (int a = 0; a < AXIS_COUNT; a++) {
                 assert_int_equal(m.size[a], n[a]);
                 assert_in_range(at[a], 0, n[a] - 1);
                 assert_int_equal(mesh_length(&m, (axes)(1 << a)), n[a]);
                 assert_int_equal(mesh_index(&m, (axes)(1 << a)), at[a]);
             }
-            assert_int_equal(mesh_data_index(&m), (at[AXIS_DS] * E + at[AXIS_EP]) * R + at[AXIS_REPLICA]);
+            assert_int_equal(mesh_data_index(&m),
+                             (at[AXIS_DS] * E + at[AXIS_EP]) * R + at[AXIS_REPLICA]);
             assert_int_equal(mesh_data_size(&m), DS * E * R);
             assert_int_equal(mesh_index(&m, AXES_SHARD), at[AXIS_DS] * C + at[AXIS_CP]);
             assert_int_equal(mesh_length(&m, AXES_ALL), T * E * C * DS * R);
-            assert_int_equal(mesh_index(&m, AXES_ALL),
-                             (((at[AXIS_DS] * C + at[AXIS_CP]) * E + at[AXIS_EP]) * R + at[AXIS_REPLICA]) * T +
-                                 at[AXIS_TP]);
+            assert_int_equal(
+                mesh_index(&m, AXES_ALL),
+                (((at[AXIS_DS] * C + at[AXIS_CP]) * E + at[AXIS_EP]) * R + at[AXIS_REPLICA]) * T +
+                    at[AXIS_TP]);
             assert_int_equal(mesh_length(&m, 0), 1);
             assert_int_equal(mesh_index(&m, 0), 0);
             mesh_close(&m);
@@ -70,7 +75,8 @@ static void a_mesh_of_one_has_communicators_of_one(void **state)
     mesh_close(&m);
     EXPECT_FAIL(ERR_RECIPE, "tensor degree 2, expert degree 1, context degree 1, shard degree 1",
                 mesh_open(&m, &c, (int[]){ 2, 1, 1, 1, 1 }));
-    EXPECT_FAIL(ERR_RECIPE, "need 2 ranks; there are 1", mesh_open(&m, &c, (int[]){ 2, 1, 1, 1, 1 }));
+    EXPECT_FAIL(ERR_RECIPE, "need 2 ranks; there are 1",
+                mesh_open(&m, &c, (int[]){ 2, 1, 1, 1, 1 }));
     mesh_close(&m);
     comm_close(&c);
 }

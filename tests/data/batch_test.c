@@ -1,4 +1,4 @@
-#include "data/folder.h"
+#include "support/folder.h"
 #include "data/batch.h"
 
 enum { S = 6, VOCAB = 1000 };

@@ -1,6 +1,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
-#include "data/folder.h"
+#include "support/folder.h"
 #include "data/corpus.h"
 
 /* One line with a single token. */

@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include "data/folder.h"
+#include "support/folder.h"
 #include "data/corpus.h"
 #include "data/tokenize.h"
 
@@ -122,6 +122,26 @@ static void documents_share_rows_with_marks(void **state)
     EXPECT_OK(tokenize_bytes(&o, &report));
     assert_string_equal(train_of(&p), "ABCDE/FG|abc/x|yz/");
     assert_true(report.inputs == 4 && report.rows == 3 && report.tokens == 13);
+    place_close(&p);
+}
+
+static void held_out_documents_are_packed_by_themselves(void **state)
+{
+    struct tokenize_report report;
+    struct place p;
+    const char *inputs[2];
+    struct tokenize_options o = {
+        .inputs = inputs, .input_count = 2, .width = 3, .validation = 0.5, .documents = true
+    };
+
+    (void)state;
+    place_open(&p);
+    o.out = p.out;
+    inputs[0] = folder_put_text(&p.arena, p.folder, "a", "abcde");     /* 2 rows, 1 held out: de */
+    inputs[1] = folder_put_text(&p.arena, p.folder, "b", "ABCDEFGHI"); /* 5 rows by now, 2 in all */
+    EXPECT_OK(tokenize_bytes(&o, &report));
+    assert_string_equal(train_of(&p), "abc/ABC/DEF/");
+    assert_string_equal(val_of(&p), "de|G/HI/");
     place_close(&p);
 }
 
@@ -262,6 +282,9 @@ static void wrong_wishes_are_refused(void **state)
     o.out = path_join(&p.arena, p.folder, "hollow/link/x/y");
     EXPECT_FAIL(ERR_RECIPE, "hollow/link/x/y: lies in the input", tokenize_bytes(&o, &report));
     o.inputs = inputs;
+    o.out = path_join(&p.arena, p.folder, "not-there/../hollow/x");
+    EXPECT_FAIL(ERR_RECIPE, "goes up (..) from a folder that is not there",
+                tokenize_bytes(&o, &report));
     o.out = p.folder;
     o.force = true;
     EXPECT_FAIL(ERR_RECIPE, "lies in it; choose another folder", tokenize_bytes(&o, &report));
@@ -303,6 +326,7 @@ int main(void)
         cmocka_unit_test(each_input_begins_a_row),
         cmocka_unit_test(the_last_rows_of_each_input_are_held_out),
         cmocka_unit_test(documents_share_rows_with_marks),
+        cmocka_unit_test(held_out_documents_are_packed_by_themselves),
         cmocka_unit_test(the_share_is_kept_over_many_small_inputs),
         cmocka_unit_test(bytes_of_any_value_and_size_come_back),
         cmocka_unit_test(what_stands_there_is_replaced_only_if_it_is_ours),

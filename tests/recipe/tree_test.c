@@ -232,7 +232,7 @@ static void limits_are_refused_with_their_places(void **state)
     EXPECT_FAIL(ERR_RECIPE, "more than 1000000 values",
                 parse(&root, arena_format(&arena, "[%s]", repeated("1,", 1000001))));
     text_add(&t, "a: &a [1,1,1,1,1,1,1,1,1,1]\n");
-    for (char c = 'b'; c < 'k'; c++) {
+    for (int c = 'b'; c < 'k'; c++) {
         text_add_format(&t, "%c: &%c [", c, c);
         for (int i = 0; i < 10; i++) {
             text_add_format(&t, "*%c,", c - 1);

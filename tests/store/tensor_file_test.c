@@ -1,7 +1,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "store/folder.h"
+#include "support/folder.h"
 #include "store/safetensors.h"
 
 /* Parses a header of a file with `data` bytes behind it. */

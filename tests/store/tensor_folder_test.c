@@ -1,5 +1,5 @@
 #include <unistd.h>
-#include "store/folder.h"
+#include "support/folder.h"
 #include "store/safetensors.h"
 
 /* A file of one-element F32 tensors, `names` ends with NULL; the values count from `first`. */

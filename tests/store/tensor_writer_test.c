@@ -1,7 +1,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include "store/folder.h"
+#include "support/folder.h"
 #include "store/safetensors.h"
 
 static void what_is_written_is_read_back(void **state)

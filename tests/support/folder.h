@@ -1,6 +1,6 @@
 /* A folder of the test's own, and files in it. */
-#ifndef ROUX_TESTS_STORE_FOLDER_H
-#define ROUX_TESTS_STORE_FOLDER_H
+#ifndef ROUX_TESTS_SUPPORT_FOLDER_H
+#define ROUX_TESTS_SUPPORT_FOLDER_H
 
 #include "support/expect.h"
 #include "base/file.h"

@@ -1,0 +1,332 @@
+/*
+ * A probe is the trainer's micro-batch, run once: model_loss and its derivative, the exact sums of a step, and where one rank
+ * holds all a second program for the logits, which `learn` never forms whole. Both share the weights by name.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/exact.h"
+#include "data/batch.h"
+#include "infer/batch_file.h"
+#include "infer/infer.h"
+#include "infer/threads.h"
+#include "model/hf.h"
+#include "model/model.h"
+#include "store/safetensors.h"
+
+struct probe {
+    const struct probe_options *o;
+    struct comm *world;
+    struct arena *arena;
+    struct mesh mesh;
+    const struct kernels *kernels;
+    int threads;
+
+    struct model_spec spec;
+    struct model model;
+    struct batch_file file;
+    struct batch batch; /* this rank's rows */
+
+    struct residents residents;
+    struct program learn, judge; /* `judge` for the logits, on one rank alone */
+    struct model_inputs learn_inputs, judge_inputs;
+    val scalars, logits;
+    bool wants_logits;
+    struct device device;
+};
+
+/* ---- what is asked ---- */
+
+static status degrees(const struct probe *p, int size[AXIS_COUNT])
+{
+    int T = p->o->tensor > 0 ? p->o->tensor : 1, S = p->o->shard > 0 ? p->o->shard : 1;
+
+    if (T > p->world->size || S > p->world->size / T || p->world->size % (T * S) != 0) {
+        return fail(ERR_RECIPE, "tensor degree %d times shard degree %d does not divide the %d rank%s of this job", T, S,
+                    p->world->size, p->world->size == 1 ? "" : "s");
+    }
+    size[AXIS_TP] = T;
+    size[AXIS_EP] = 1;
+    size[AXIS_CP] = 1;
+    size[AXIS_DS] = S;
+    size[AXIS_REPLICA] = p->world->size / (T * S);
+    return OK;
+}
+
+static status read_inputs(struct probe *p)
+{
+    TRY(hf_config_read(&p->spec, p->arena, p->o->model));
+    return batch_file_read(&p->file, p->arena, p->o->batch, p->spec.vocab);
+}
+
+/* Sequence i is slot i div D of data index i mod D; a slot without a sequence stays empty and adds nothing, exactly. */
+static void deal_rows(struct probe *p)
+{
+    int D = mesh_data_size(&p->mesh);
+    int64_t slots = (p->file.B + D - 1) / D, S = p->file.S;
+
+    batch_make(&p->batch, p->arena, slots, S);
+    for (int64_t slot = 0; slot < slots; slot++) {
+        int64_t i = slot * D + mesh_data_index(&p->mesh);
+        struct row row = { .length = S, .ids = p->file.ids + i * S, .labels = p->file.labels + i * S,
+                           .starts = p->file.starts + i * S, .file = p->o->batch, .line = i + 1 };
+
+        if (i < p->file.B) {
+            batch_put(&p->batch, slot, &row);
+        }
+    }
+}
+
+/* ---- the programs ---- */
+
+static status write_learn(struct probe *p)
+{
+    unsigned flags = MODEL_TRAINS | (p->o->recompute ? MODEL_RECOMPUTE : 0u);
+    struct memory_plan plan;
+    val loss;
+
+    program_init(&p->learn, "learn", p->arena, &p->mesh, p->o->real);
+    p->learn_inputs = model_inputs(&p->learn, p->batch.B, p->batch.S);
+    p->scalars = program_state(&p->learn, "scalars", DT_I64, shape_1(SCALAR_WORDS), (struct place) { { 0 } });
+    loss = model_loss(&p->learn, &p->model, &p->learn_inputs, flags);
+    TRY(program_backward(&p->learn, loss));
+    op_exact_sum(&p->learn, loss, p->scalars, SCALAR_LOSS);
+    op_reduce(&p->learn, p->scalars);
+    return program_plan(&p->learn, &p->residents, p->kernels, p->threads, &plan);
+}
+
+static status write_judge(struct probe *p)
+{
+    struct memory_plan plan;
+
+    program_init(&p->judge, "judge", p->arena, &p->mesh, p->o->real);
+    p->judge_inputs = model_inputs(&p->judge, p->batch.B, p->batch.S);
+    p->logits = model_logits(&p->judge, &p->model, &p->judge_inputs);
+    program_keep(&p->judge, p->logits);
+    return program_plan(&p->judge, &p->residents, p->kernels, p->threads, &plan);
+}
+
+static void put_batch(struct probe *p, const struct program *program, const struct model_inputs *in)
+{
+    int64_t count = p->batch.B * p->batch.S;
+
+    device_write(&p->device, program, in->ids, 0, count, p->batch.ids);
+    device_write(&p->device, program, in->targets, 0, count, p->batch.targets);
+    device_write(&p->device, program, in->positions, 0, count, p->batch.positions);
+    device_write(&p->device, program, in->starts, 0, count, p->batch.starts);
+}
+
+static status load_weights(struct probe *p, int *ignored)
+{
+    struct tensor_folder f = { 0 };
+    status s;
+
+    TRY_OR(close_folder, s, tensor_folder_open(&f, p->arena, p->o->model));
+    s = weights_load(p->model.weights, &p->device, &p->learn, &f, ignored);
+close_folder:
+    tensor_folder_close(&f);
+    return s;
+}
+
+static status set_up(struct probe *p, int *ignored)
+{
+    TRY(comm_agree(p->world, read_inputs(p)));
+    TRY(kernels_find(p->o->real, &p->kernels));
+    TRY(model_make(&p->model, p->arena, &p->spec, &p->mesh));
+    deal_rows(p);
+    TRY(write_learn(p));
+    if (p->wants_logits) {
+        TRY(write_judge(p));
+    }
+    TRY(comm_agree(p->world, device_open(&p->device, p->kernels, &p->mesh, p->threads, &p->residents)));
+    return comm_agree(p->world, load_weights(p, ignored));
+}
+
+/* ---- running ---- */
+
+static status run_program(struct probe *p, const struct program *program)
+{
+    const char *bad = NULL;
+    struct run_options options = { .test_finite = p->o->test_finite, .bad_value = &bad };
+
+    TRY(program_run(program, &p->device, &options));
+    if (bad != NULL) {
+        return fail(ERR_FORMAT, "%s: %s of the program %s is the first value with a NaN or an infinity", p->o->model, bad,
+                    program->name);
+    }
+    return OK;
+}
+
+static status run_both(struct probe *p)
+{
+    /* On TP every member has the same rows; the first counts them. */
+    int64_t targets = p->mesh.at[AXIS_TP] == 0 ? p->batch.valid : 0;
+
+    put_batch(p, &p->learn, &p->learn_inputs);
+    device_write(&p->device, &p->learn, p->scalars, SCALAR_COUNT, 1, &targets);
+    TRY(comm_agree(p->world, run_program(p, &p->learn)));
+    if (p->wants_logits) {
+        put_batch(p, &p->judge, &p->judge_inputs);
+        return run_program(p, &p->judge);
+    }
+    return OK;
+}
+
+static void read_loss(const struct probe *p, struct probe_report *report)
+{
+    int64_t words[SCALAR_WORDS];
+    struct exact sum;
+
+    device_read(&p->device, &p->learn, p->scalars, 0, SCALAR_WORDS, words);
+    memcpy(&sum, words + SCALAR_LOSS, sizeof sum);
+    report->targets = words[SCALAR_COUNT];
+    report->loss = report->targets > 0 ? exact_value(&sum) / (double)report->targets : 0;
+}
+
+/* ---- the result ---- */
+
+/* Rank 0 writes; a failure is kept, so that all ranks come to the end of the collection. */
+struct writing {
+    struct tensor_writer writer;
+    const struct probe *probe;
+    bool writes;
+    int64_t targets;
+    int gradients;
+    status failed;
+};
+
+static void declare(struct writing *w)
+{
+    const struct probe *p = w->probe;
+    const struct weights *weights = p->model.weights;
+    int64_t logits[] = { p->file.B, p->file.S, p->spec.vocab }, one = 1;
+
+    if (p->wants_logits) {
+        tensor_writer_declare(&w->writer, "logits", p->o->real, 3, logits);
+    }
+    tensor_writer_declare(&w->writer, "loss", DT_F64, 1, &one);
+    for (int i = 0; i < weights->count; i++) {
+        for (int k = 0; k < weights->segments[i].count; k++) {
+            const struct weight_part *q = &weights->segments[i].parts[k];
+
+            tensor_writer_declare(&w->writer, arena_format(p->arena, "grad.%s", q->name), p->o->real, q->rank, q->whole);
+        }
+    }
+}
+
+static status append_logits(struct writing *w)
+{
+    const struct probe *p = w->probe;
+    size_t width = dtype_bytes(p->o->real);
+    int64_t row = p->file.S * p->spec.vocab;
+    struct arena a = { 0 };
+    void *bytes = arena_take_array(&a, (size_t)row, width);
+    status s = OK;
+
+    for (int64_t i = 0; i < p->file.B && s == OK; i++) {
+        device_read(&p->device, &p->judge, p->logits, i * row, row, bytes);
+        s = tensor_writer_append(&w->writer, bytes, (size_t)row * width);
+    }
+    arena_release(&a);
+    return s;
+}
+
+/* The gradient holds the sum over tokens; the mean leaves. Without a target it is all zeros. */
+static status append_mean(struct writing *w, const void *bytes, int64_t count)
+{
+    enum { PIECE = 4096 };
+    double wide[PIECE];
+    float narrow[PIECE];
+    bool is_wide = w->probe->o->real == DT_F64;
+    int64_t by = w->targets > 0 ? w->targets : 1;
+
+    for (int64_t from = 0; from < count; from += PIECE) {
+        int64_t n = count - from < PIECE ? count - from : PIECE;
+
+        for (int64_t i = 0; i < n; i++) {
+            if (is_wide) {
+                wide[i] = ((const double *)bytes)[from + i] / (double)by;
+            } else {
+                narrow[i] = (float)((double)((const float *)bytes)[from + i] / (double)by);
+            }
+        }
+        TRY(tensor_writer_append(&w->writer, is_wide ? (void *)wide : (void *)narrow,
+                                 (size_t)n * dtype_bytes(w->probe->o->real)));
+    }
+    return OK;
+}
+
+static status take_gradient(void *user, const struct weight_part *part, const void *bytes)
+{
+    struct writing *w = user;
+
+    w->gradients++;
+    if (w->writes && w->failed == OK) {
+        w->failed = append_mean(w, bytes, part->whole[0] * part->whole[1]);
+    }
+    return OK;
+}
+
+static status begin_result(struct writing *w, double loss)
+{
+    TRY(tensor_writer_open(&w->writer, w->probe->arena, w->probe->o->out));
+    tensor_writer_metadata(&w->writer, "format", "pt");
+    declare(w);
+    TRY(tensor_writer_begin(&w->writer, 8));
+    if (w->probe->wants_logits) {
+        TRY(append_logits(w));
+    }
+    return tensor_writer_append(&w->writer, &loss, sizeof loss);
+}
+
+static status write_result(struct probe *p, struct probe_report *report)
+{
+    struct writing w = { .probe = p, .writes = p->world->rank == 0, .targets = report->targets };
+    status s;
+
+    if (w.writes) {
+        w.failed = begin_result(&w, report->loss);
+    }
+    TRY_OR(abandon, s, comm_agree(p->world, w.failed));
+    TRY_OR(abandon, s, weights_collect(p->model.weights, &p->device, &p->learn, "grad.weight.", take_gradient, &w));
+    if (w.writes && w.failed == OK) {
+        w.failed = tensor_writer_finish(&w.writer);
+    }
+    s = comm_agree(p->world, w.failed);
+    report->gradients = w.gradients;
+    report->logits = p->wants_logits;
+abandon:
+    tensor_writer_abandon(&w.writer);
+    return s;
+}
+
+static status probe_all(struct probe *p, struct probe_report *report)
+{
+    int ignored = 0;
+
+    TRY(set_up(p, &ignored));
+    TRY(run_both(p));
+    *report = (struct probe_report) { .family = p->spec.family->name, .kernels = p->kernels->family, .B = p->file.B, .S = p->file.S,
+                                      .vocabulary = p->spec.vocab, .parameters = spec_parameters(&p->spec), .ignored = ignored,
+                                      .threads = p->threads };
+    read_loss(p, report);
+    return p->o->out == NULL ? OK : write_result(p, report);
+}
+
+status probe_run(const struct probe_options *o, struct comm *world, struct arena *a, struct probe_report *report)
+{
+    struct probe p = { .o = o, .world = world, .arena = a, .threads = infer_threads(o->threads),
+                       .wants_logits = world->size == 1 && o->out != NULL };
+    int size[AXIS_COUNT];
+    status s;
+
+    *report = (struct probe_report) { 0 };
+    TRY(degrees(&p, size));
+    TRY(mesh_open(&p.mesh, world, size));
+    residents_init(&p.residents, a);
+    s = probe_all(&p, report);
+    device_close(&p.device);
+    residents_release(&p.residents);
+    mesh_close(&p.mesh);
+    return s;
+}
