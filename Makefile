@@ -33,7 +33,7 @@ test-long: build
 	@echo "make test-long: every test passed"
 
 bench: build
-	bench/run.sh
+	@for program in $(BUILD)/bench/*; do echo "== $$program"; $$program || exit 1; done
 
 lint: deps-clang
 	cmake -S . -B $(BUILD)

@@ -1,9 +1,10 @@
 /*
  * Memory by lifetime: who keeps memory takes an arena, and the arena is released as a whole.
  *
- * An arena hands out zeroed, 16-byte aligned pieces from blocks that double in size. Running out of memory is check()ed:
- * the large tensor memory is planned and refused elsewhere (program/device.h), arenas hold descriptions.
- * A zeroed struct arena is an empty arena. Not thread-safe: one arena belongs to one thread at a time.
+ * An arena hands out zeroed, 16-byte aligned pieces from blocks that double in size. Running out of
+ * memory is check()ed: the large tensor memory is planned and refused elsewhere (program/device.h),
+ * arenas hold descriptions. A zeroed struct arena is an empty arena. Not thread-safe: one arena
+ * belongs to one thread at a time.
  */
 #ifndef ROUX_BASE_ARENA_H
 #define ROUX_BASE_ARENA_H

@@ -1,6 +1,7 @@
 /*
- * XXH3-128 of bytes, whole or block by block (libxxhash). A file's digest is the digest of its blocks' digests, so that
- * a reader can verify any 16 MiB block by itself. Text form: 32 lower-case hexadecimal digits, high half first.
+ * XXH3-128 of bytes, whole or block by block (libxxhash). A file's digest is the digest of its
+ * blocks' digests, so that a reader can verify any 16 MiB block by itself. Text form: 32 lower-case
+ * hexadecimal digits, high half first.
  */
 #ifndef ROUX_BASE_DIGEST_H
 #define ROUX_BASE_DIGEST_H

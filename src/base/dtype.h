@@ -1,8 +1,9 @@
 /*
  * Names, widths and exact casts of the number types that files and kernels know.
  *
- * Casts to a narrower float round to nearest, ties to even, with gradual underflow; what is too large becomes infinite.
- * NaN stays NaN: quiet, sign and the upper bits of the payload kept. Source: IEEE 754-2019 sections 4.3, 6.2.
+ * Casts to a narrower float round to nearest, ties to even, with gradual underflow; what is too
+ * large becomes infinite. NaN stays NaN: quiet, sign and the upper bits of the payload kept.
+ * Source: IEEE 754-2019 sections 4.3, 6.2.
  */
 #ifndef ROUX_BASE_DTYPE_H
 #define ROUX_BASE_DTYPE_H
@@ -51,10 +52,11 @@ float f8_e4m3_to_float(uint8_t bits); /* no infinity; 0x7f and 0xff are NaN */
 float f8_e5m2_to_float(uint8_t bits);
 
 /*
- * Converts `count` elements. Floats F64, F32, F16, BF16 to each other in every combination (F64 to F16 or BF16 rounds
- * once, not twice); F8 to any float; integers and BOOL to any integer or float type by value. Returns false where a
- * pair is not offered (F4, F6, F8_E8M0, C64, anything to F8) or an integer does not fit; then nothing is promised of `to`.
- * `from` need not be aligned; `from` and `to` may not overlap.
+ * Converts `count` elements. Floats F64, F32, F16, BF16 to each other in every combination (F64 to
+ * F16 or BF16 rounds once, not twice); F8 to any float; integers and BOOL to any integer or float
+ * type by value. Returns false where a pair is not offered (F4, F6, F8_E8M0, C64, anything to F8)
+ * or an integer does not fit; then nothing is promised of `to`. `from` need not be aligned; `from`
+ * and `to` may not overlap.
  */
 bool dtype_convert(enum dtype to_type, void *to, enum dtype from_type, const void *from,
                    size_t count);

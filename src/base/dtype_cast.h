@@ -37,7 +37,8 @@ static inline float bf16_widen(uint16_t bits)
     return float_of((uint32_t)bits << 16 | quiet);
 }
 
-/* Below 2^-14 the sum with 0.5 has the grid of half precision's subnormal numbers, 2^-24: the addition rounds. */
+/* Below 2^-14 the sum with 0.5 has the grid of half precision's subnormal numbers, 2^-24: the
+ * addition rounds. */
 static inline uint16_t f16_cast(float x)
 {
     uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;

@@ -1,6 +1,7 @@
 /*
- * Arrays from one number type to another. Pairs that weights travel between have a loop of their own; all others go
- * through a block of doubles (every float type fits exactly) or of 64-bit integers.
+ * Arrays from one number type to another. Pairs that weights travel between have a loop of their
+ * own; all others go through a block of doubles (every float type fits exactly) or of 64-bit
+ * integers.
  */
 #include <math.h>
 #include <string.h>
@@ -11,8 +12,9 @@
 enum { BLOCK = 256 };
 
 /*
- * x cut to float with the last bit set if anything was cut off ("round to odd"). Rounding that to a type narrower by
- * two bits or more gives what rounding x at once would give. Source: Boldo and Melquiond 2008.
+ * x cut to float with the last bit set if anything was cut off ("round to odd"). Rounding that to a
+ * type narrower by two bits or more gives what rounding x at once would give. Source: Boldo and
+ * Melquiond 2008.
  */
 static float odd_float(double x)
 {
@@ -217,7 +219,8 @@ static bool write_integer(enum dtype type, char *to, size_t i, struct integer x)
     return true;
 }
 
-/* What will be rounded again must not be rounded before: bits that do not fit are kept as a last bit that is set. */
+/* What will be rounded again must not be rounded before: bits that do not fit are kept as a last
+ * bit that is set. */
 static double odd_double(struct integer x)
 {
     uint64_t size = x.size;

@@ -113,7 +113,8 @@ static bool any_bit_below(const struct exact *e, int end)
 /*
  *   limbs, highest bit first:   0 0 0 1 m m m ... m m | r | s s s ...
  *                                     top  53 bits      half  rest
- * A sum whose top bit lies within the lowest 53 is a double as it stands, subnormal or not: nothing is rounded twice.
+ * A sum whose top bit lies within the lowest 53 is a double as it stands, subnormal or not: nothing
+ * is rounded twice.
  */
 double exact_value(const struct exact *e)
 {

@@ -1,12 +1,13 @@
 /*
- * Exact sums of doubles: an integer wide enough for double's whole range, so that the order of adding (over rows,
- * blocks, threads, ranks) cannot change a bit of the result (design: numbers).
+ * Exact sums of doubles: an integer wide enough for double's whole range, so that the order of
+ * adding (over rows, blocks, threads, ranks) cannot change a bit of the result (design: numbers).
  *
- *   value = sum over i of limb[i] * 2^(32 i) * 2^-1074       limb[i] signed 64-bit, EXACT_LIMBS = 67 + 1 of them
+ *   value = sum over i of limb[i] * 2^(32 i) * 2^-1074     limb[i] signed, 64 bits, EXACT_LIMBS of them
  *
- * Each limb holds 32 bits plus head room: up to 2^30 doubles may be added between two carries; exact_add carries by
- * itself. Adding the limbs of two sums as plain integers adds the sums (that is what crosses ranks: at most 2^20 ranks,
- * after exact_carry). NaN and infinity are counted in `bad` and not added.
+ * Each limb holds 32 bits plus head room: up to 2^30 doubles may be added between two carries;
+ * exact_add carries by itself. Adding the limbs of two sums as plain integers adds the sums (that
+ * is what crosses ranks: at most 2^20 ranks, after exact_carry). NaN and infinity are counted in
+ * `bad` and not added.
  */
 #ifndef ROUX_BASE_EXACT_H
 #define ROUX_BASE_EXACT_H

@@ -94,7 +94,7 @@ status file_read(struct arena *a, const char *path, size_t limit, char **bytes, 
     return s;
 }
 
-/* A name beside `path` that nobody else has: O_EXCL settles it between hosts that share the disk. */
+/* A name beside `path` that nobody else has; O_EXCL settles it between hosts that share a disk. */
 static status open_beside(struct arena *a, const char *path, char **name, int *fd)
 {
     static atomic_uint counter;

@@ -1,7 +1,8 @@
 /*
  * Files: whole reads with a limit, writes that are whole or absent, and folders.
  *
- * Every error text begins with the path and carries the system's reason. ENOENT is ERR_MISSING, the rest ERR_IO.
+ * Every error text begins with the path and carries the system's reason. ENOENT is ERR_MISSING, the
+ * rest ERR_IO.
  */
 #ifndef ROUX_BASE_FILE_H
 #define ROUX_BASE_FILE_H
@@ -11,16 +12,17 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-/* Reads the whole regular file into `a`, with a zero byte behind it. More than `limit` bytes: ERR_FORMAT. A folder,
- * device or pipe: ERR_FORMAT naming what it is. */
+/* Reads the whole regular file into `a`, with a zero byte behind it. More than `limit` bytes:
+ * ERR_FORMAT. A folder, device or pipe: ERR_FORMAT naming what it is. */
 MUST_USE status file_read(struct arena *a, const char *path, size_t limit, char **bytes,
                           size_t *length);
 
-/* Replaces `path` atomically: a temporary name beside it, write, fsync, rename, fsync of the folder. On failure the old
- * file is untouched and the temporary one is gone. */
+/* Replaces `path` atomically: a temporary name beside it, write, fsync, rename, fsync of the
+ * folder. On failure the old file is untouched and the temporary one is gone. */
 MUST_USE status file_replace(const char *path, const void *bytes, size_t length);
 
-/* All of `bytes`, at the offset; short and interrupted calls are continued. `path` is for the message. */
+/* All of `bytes`, at the offset; short and interrupted calls are continued. `path` is for the
+ * message. */
 MUST_USE status file_write_at(int fd, const char *path, const void *bytes, size_t length,
                               uint64_t offset);
 
@@ -36,7 +38,8 @@ MUST_USE status folder_make(const char *path);
 /* The names in a folder, sorted bytewise, without "." and "..". */
 MUST_USE status folder_list(struct arena *a, const char *path, char ***names, size_t *count);
 
-/* Removes the folder and everything in it. Links are removed, not followed. Fine if it is not there. */
+/* Removes the folder and everything in it. Links are removed, not followed. Fine if it is not
+ * there. */
 MUST_USE status folder_remove(const char *path);
 
 bool file_is_there(const char *path); /* of any kind; follows links */
@@ -49,7 +52,8 @@ char *path_join(struct arena *a, const char *folder, const char *name);
 char *path_folder(struct arena *a, const char *path);
 const char *path_name(const char *path);
 
-/* Free bytes of the file system that holds `path` (or, where that is not there yet, its nearest folder). */
+/* Free bytes of the file system that holds `path` (or, where that is not there yet, its nearest
+ * folder). */
 MUST_USE status file_space(const char *path, uint64_t *free_bytes);
 
 #endif

@@ -123,7 +123,8 @@ status folder_list(struct arena *a, const char *path, char ***names, size_t *cou
 
 static status remove_entry(int folder, const char *name, const char *path);
 
-/* Removes what the folder `name` in the open folder holds; takes nothing from outside, since no link is followed. */
+/* Removes what the folder `name` in the open folder holds; takes nothing from outside, since no
+ * link is followed. */
 static status empty_folder(int above, const char *name, const char *path)
 {
     struct arena a = { 0 };

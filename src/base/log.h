@@ -1,8 +1,10 @@
 /*
- * Log lines to stderr (and a file, once one is set), each written with one write() so that ranks do not mix.
+ * Log lines to stderr (and a file, once one is set), each written with one write() so that ranks do
+ * not mix.
  *
- * Form: "12:34:56 [rank 3] warning: text". The rank stands there only when there is more than one. Levels below the
- * threshold cost a comparison. Thread-safe. Colour on a terminal unless NO_COLOR is set.
+ * Form: "12:34:56 [rank 3] warning: text". The rank stands there only when there is more than one.
+ * Levels below the threshold cost a comparison. Thread-safe. Colour on a terminal unless NO_COLOR
+ * is set.
  */
 #ifndef ROUX_BASE_LOG_H
 #define ROUX_BASE_LOG_H
@@ -15,7 +17,8 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR };
 void log_set_level(enum log_level least);
 void log_set_rank(int rank, int ranks);
 
-/* From now on every line also goes to this file, appended; the caller keeps ownership of the descriptor. -1: none. */
+/* From now on every line also goes to this file, appended; the caller keeps ownership of the
+ * descriptor. -1: none. */
 void log_set_file(int fd);
 
 void log_debug(const char *format, ...) FORMAT(1, 2);

@@ -1,6 +1,6 @@
 /*
- * A hash map from text to a pointer or an index. Keys are borrowed: they must outlive the map. Iteration is in the
- * order of insertion. A zeroed struct map is an empty map.
+ * A hash map from text to a pointer or an index. Keys are borrowed: they must outlive the map.
+ * Iteration is in the order of insertion. A zeroed struct map is an empty map.
  */
 #ifndef ROUX_BASE_MAP_H
 #define ROUX_BASE_MAP_H

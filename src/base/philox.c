@@ -8,12 +8,13 @@
 __extension__ typedef unsigned __int128 uint128;
 
 /*
- * The counter of a draw is { block low, block high, kind, salt }: draws of different kinds never share a block. The
- * block is the element's index divided by the elements that one block serves.
+ * The counter of a draw is { block low, block high, kind, salt }: draws of different kinds never
+ * share a block. The block is the element's index divided by the elements that one block serves.
  */
 enum draw_kind { DRAW_WORD, DRAW_UNIFORM, DRAW_BELOW, DRAW_NORMAL };
 
-/* Multipliers and key steps of the paper's table 2 and section 4.3 (golden ratio, square root of 3 less 1). */
+/* Multipliers and key steps of the paper's table 2 and section 4.3 (golden ratio, square root of 3
+ * less 1). */
 static const uint32_t multiplier[2] = { 0xd2511f53, 0xcd9e8d57 };
 static const uint32_t key_step[2] = { 0x9e3779b9, 0xbb67ae85 };
 
@@ -76,7 +77,8 @@ double philox_uniform(const struct philox_stream *s, uint64_t index)
     return (double)(half_of(&b, (int)(index % 2)) >> 11) * 0x1p-53;
 }
 
-/* The upper half of word * bound: each value's share of the 2^64 words differs from the others' by one at most. */
+/* The upper half of word * bound: each value's share of the 2^64 words differs from the others' by
+ * one at most. */
 int64_t philox_below(const struct philox_stream *s, uint64_t index, int64_t bound)
 {
     struct philox_block b = block_of(s, DRAW_BELOW, index / 2);
@@ -87,9 +89,10 @@ int64_t philox_below(const struct philox_stream *s, uint64_t index, int64_t boun
 }
 
 /*
- * The logarithm of u in [2^-53, 1], within two units of the last place. Logarithm, sine and cosine are our own, since
- * the C library's differ in the last bit between processors (with and without fused multiply-add), and initial weights
- * must not: with u = m 2^e and f = (m - 1) / (m + 1), log u = e log 2 + 2 (f + f^3/3 + f^5/5 + ...), |f| <= 0.1716.
+ * The logarithm of u in [2^-53, 1], within two units of the last place. Logarithm, sine and cosine
+ * are our own, since the C library's differ in the last bit between processors (with and without
+ * fused multiply-add), and initial weights must not: with u = m 2^e and f = (m - 1) / (m + 1), log
+ * u = e log 2 + 2 (f + f^3/3 + f^5/5 + ...), |f| <= 0.1716.
  */
 static double log_of(double u)
 {
@@ -113,8 +116,8 @@ static double log_of(double u)
     return (double)e * 0.69314718055994531 + 2 * (f + f * sum);
 }
 
-/* Cosine and sine of 2 pi u, u in [0, 1): the exact remainder within an octant, then the power series up to pi / 4, of
- * which each term is the one before times square / (n (n + 1)). */
+/* Cosine and sine of 2 pi u, u in [0, 1): the exact remainder within an octant, then the power
+ * series up to pi / 4, of which each term is the one before times square / (n (n + 1)). */
 static void circle_of(double u, double *cosine, double *sine)
 {
     static const double cosine_parts[] = {

@@ -90,7 +90,8 @@ int status_exit_code(status code)
     return 70;
 }
 
-/* Leaves without running exit handlers: they may wait for threads or ranks that are in the same trouble. */
+/* Leaves without running exit handlers: they may wait for threads or ranks that are in the same
+ * trouble. */
 void check_failed(const char *file, int line, const char *format, ...)
 {
     va_list list;

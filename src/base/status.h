@@ -1,9 +1,10 @@
 /*
  * Errors as values.
  *
- * The first function that knows of a mistake made by the user or the world calls fail() with a text that names the
- * thing and the remedy; those above pass the code on or add context with fail_while(). Only the cli room prints.
- * Our own mistakes are check(): they end the process with code 70.
+ * The first function that knows of a mistake made by the user or the world calls fail() with a text
+ * that names the thing and the remedy; those above pass the code on or add context with
+ * fail_while(). Only the cli room prints. Our own mistakes are check(): they end the process with
+ * code 70.
  *
  * The text lives in thread-local memory until the next fail() of the same thread.
  */
@@ -33,13 +34,14 @@ typedef enum status {
 /* Sets this thread's error text and returns `code`. */
 MUST_USE status fail(status code, const char *format, ...) FORMAT(2, 3);
 
-/* The analyser of clang-tidy sees one file at a time and would else suppose that fail() may return OK. */
+/* The analyser of clang-tidy sees one file at a time and would else suppose that fail() may return
+ * OK. */
 #ifdef __clang_analyzer__
 void fail_reads(const char *format, ...) FORMAT(1, 2);
 #define fail(code, ...) (fail_reads(__VA_ARGS__), (code))
 #endif
 
-/* Adds "while ..." behind this thread's error text and returns `code`; OK passes through untouched. */
+/* Adds "(while ...)" behind this thread's error text and returns `code`; OK passes through. */
 MUST_USE status fail_while(status code, const char *format, ...) FORMAT(2, 3);
 
 /* This thread's error text; "" if nothing failed yet. Borrowed until its next fail(). */
@@ -65,7 +67,8 @@ int status_exit_code(status code);
         }                      \
     } while (0)
 
-/* Our own mistake: prints file, line and the text to stderr and ends the process with code 70. Always on. */
+/* Our own mistake: prints file, line and the text to stderr and ends the process with code 70.
+ * Always on. */
 #define check(condition, ...)                              \
     do {                                                   \
         if (!(condition)) {                                \

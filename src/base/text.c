@@ -98,7 +98,8 @@ bool text_ends(const char *text, const char *suffix)
     return length >= tail && memcmp(text + length - tail, suffix, tail) == 0;
 }
 
-/* The length of the UTF-8 sequence at the start of `s`, 0 if it is none. Source: Unicode 15, table 3-7. */
+/* The length of the UTF-8 sequence at the start of `s`, 0 if it is none. Source: Unicode 15, table
+ * 3-7. */
 static size_t utf8_sequence(const unsigned char *s, size_t left)
 {
     unsigned char low = 0x80, high = 0xbf; /* the bounds of the second byte */

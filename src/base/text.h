@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include "base/status.h"
 
-/* A zeroed struct text is the empty text. `data` is NULL or ends in a zero byte behind `length` bytes. */
+/* A zeroed struct text is the empty text. `data` is NULL or ends in a zero byte behind `length`
+ * bytes. */
 struct text {
     char *data;
     size_t length, room;
@@ -26,15 +27,16 @@ const char *text_of(const struct text *t); /* never NULL */
 bool text_starts(const char *text, const char *prefix);
 bool text_ends(const char *text, const char *suffix);
 
-/* The offset of the first byte that is not part of well-formed UTF-8 (no surrogates, no overlong forms, at most
- * U+10FFFF); `length` if all of it is. */
+/* The offset of the first byte that is not part of well-formed UTF-8 (no surrogates, no overlong
+ * forms, at most U+10FFFF); `length` if all of it is. */
 size_t text_utf8_valid(const char *bytes, size_t length);
 
-/* Optimal string alignment distance (insert, delete, replace, swap of neighbours), for "did you mean". */
+/* Optimal string alignment distance (insert, delete, replace, swap of neighbours), for "did you
+ * mean". */
 int text_distance(const char *a, const char *b);
 
-/* The entry of names[0..count) nearest to `wrong`, or NULL if none is near enough to be meant (more than a third of
- * the characters differ). */
+/* The entry of names[0..count) nearest to `wrong`, or NULL if none is near enough to be meant (more
+ * than a third of the characters differ). */
 const char *text_nearest(const char *wrong, const char *const *names, size_t count);
 
 /* "1.5 GiB", "312 B"; "1,234,567"; "2 h 05 min", "3.2 s". Written into `out`, which is returned. */
@@ -42,8 +44,8 @@ char *text_bytes(char out[32], uint64_t bytes);
 char *text_count(char out[32], int64_t count);
 char *text_seconds(char out[32], double seconds);
 
-/* The shortest decimal that reads back as the same double; "nan", "inf", "-inf" otherwise. Always with a point or an
- * exponent if it is finite. */
+/* The shortest decimal that reads back as the same double; "nan", "inf", "-inf" otherwise. Always
+ * with a point or an exponent if it is finite. */
 char *text_double(char out[32], double x);
 
 #endif

@@ -64,8 +64,8 @@ char *text_seconds(char out[32], double seconds)
     return out;
 }
 
-/* A normal double that 15 digits name is printed by "%.15g" in its fewest digits. A subnormal one has fewer to begin
- * with, so there the search starts at one. */
+/* A normal double that 15 digits name is printed by "%.15g" in its fewest digits. A subnormal one
+ * has fewer to begin with, so there the search starts at one. */
 char *text_double(char out[32], double x)
 {
     int digits = fpclassify(x) == FP_SUBNORMAL ? 1 : 15;

@@ -2,12 +2,12 @@
  * Collectives of messages between two ranks. Sums are formed here, in the order of the row tree, whatever the library.
  *
  *   reduce-scatter   begin: every member sends each other one its piece of `in`
- *                    wait:  the pieces of this member, its own among them, lie side by side in scratch and are added
+ *                    wait:  the others' pieces for this member lie in scratch and are added, with its own in `in`
  *   all-reduce       a reduce-scatter of pieces of nearly equal length, then (all in wait) a gather of the sums
  *   gather           begin: every member sends its piece to each other one
  *   broadcast        a binomial tree from the root: who has it sends on, in wait
  *
- *   scratch of a sum   | piece from 0 | piece from 1 | ... |    each `stride` elements, the own one copied there
+ *   scratch of a sum   | piece from 0 | piece from 1 | ... |    each `stride` elements; none for the own piece
  *
  * Long messages travel in pieces of MESSAGE bytes: the two ends begin to move data early, and no count leaves an int.
  */
@@ -34,6 +34,7 @@ struct group {
     bool is_world;
     unsigned serial; /* numbers the begins, the same on every member: it makes the tags */
     struct flight *unused;
+    const void **parts; /* [size], for members_sum */
 };
 
 static struct group *group_of(const struct comm *c)
@@ -180,7 +181,7 @@ static size_t mpi_scratch(const struct comm *c, const struct collective *what)
     if (what->kind != COMM_ALL_REDUCE && what->kind != COMM_REDUCE_SCATTER) {
         return 0;
     }
-    return (size_t)shares_of(c, what).stride * (size_t)c->size * dtype_bytes(what->dtype);
+    return (size_t)shares_of(c, what).stride * (size_t)(c->size - 1) * dtype_bytes(what->dtype);
 }
 
 /* The piece of `in` that member m sums up, and its length in elements. */
@@ -204,18 +205,25 @@ static int member_at_turn(const struct comm *c, int turn)
     return (c->rank + turn) % c->size;
 }
 
+/* Where in scratch member m's piece for this member lies; m is another one. */
+static char *slot_of(const struct comm *c, const struct collective *what, int m)
+{
+    size_t slot = (size_t)(m < c->rank ? m : m - 1);
+
+    return (char *)what->scratch +
+           slot * (size_t)shares_of(c, what).stride * dtype_bytes(what->dtype);
+}
+
 static status sum_begin(struct comm *c, const struct collective *what, struct flight *f)
 {
     size_t width = dtype_bytes(what->dtype);
-    size_t stride_bytes = (size_t)shares_of(c, what).stride * width;
     int64_t own_length, length;
-    const char *own = piece_of(c, what, c->rank, &own_length);
-    char *slots = what->scratch;
 
+    piece_of(c, what, c->rank, &own_length);
     for (int turn = 1; turn < c->size; turn++) {
         int m = member_at_turn(c, c->size - turn);
 
-        TRY(post_receive(c, f, m, slots + stride_bytes * (size_t)m, (size_t)own_length * width));
+        TRY(post_receive(c, f, m, slot_of(c, what, m), (size_t)own_length * width));
     }
     for (int turn = 1; turn < c->size; turn++) {
         int m = member_at_turn(c, turn);
@@ -223,10 +231,22 @@ static status sum_begin(struct comm *c, const struct collective *what, struct fl
 
         TRY(post_send(c, f, m, piece, (size_t)length * width));
     }
-    if (own_length > 0) {
-        memcpy(slots + stride_bytes * (size_t)c->rank, own, (size_t)own_length * width);
-    }
     return OK;
+}
+
+/* This member's piece of the sum, once all pieces are here. */
+static void pieces_add(struct comm *c, const struct collective *what, void *out)
+{
+    const void **parts = group_of(c)->parts;
+    int64_t length;
+    const char *own = piece_of(c, what, c->rank, &length);
+
+    if (length > 0) {
+        for (int m = 0; m < c->size; m++) {
+            parts[m] = m == c->rank ? own : slot_of(c, what, m);
+        }
+        members_sum(what->dtype, out, parts, c->size, length);
+    }
 }
 
 /* Each member's piece of `out` goes to all others; this member's stands there already. */
@@ -250,13 +270,10 @@ static status sum_wait(struct comm *c, const struct collective *what, struct fli
     size_t width = dtype_bytes(what->dtype);
     struct shares s = shares_of(c, what);
     bool scatters = what->kind == COMM_REDUCE_SCATTER;
-    int64_t length = scatters ? what->n : share_length(s, c->rank);
     char *out = scatters ? what->out : (char *)what->out + (size_t)share_begin(s, c->rank) * width;
 
     TRY(flight_finish(c, f));
-    if (length > 0) {
-        members_sum(what->dtype, out, what->scratch, s.stride, c->size, length);
-    }
+    pieces_add(c, what, out);
     if (scatters) {
         return OK;
     }
@@ -390,6 +407,7 @@ static void mpi_close(struct comm *c)
         free(f->requests);
         free(f);
     }
+    free(g->parts);
     g->transport->free(&g->members);
     if (g->is_world) {
         g->transport->close();
@@ -415,9 +433,12 @@ static void group_open(struct comm *out, const struct transport *transport,
     struct group *g = calloc(1, sizeof *g);
 
     check(g, "no memory for a communicator");
-    *g = (struct group){
-        .transport = transport, .members = members, .world_rank = world_rank, .is_world = is_world
-    };
+    *g = (struct group){ .transport = transport,
+                         .members = members,
+                         .world_rank = world_rank,
+                         .is_world = is_world,
+                         .parts = calloc((size_t)members.size, sizeof *g->parts) };
+    check(g->parts, "no memory for a communicator of %d", members.size);
     *out =
         (struct comm){ .ops = &comm_mpi_ops, .rank = members.rank, .size = members.size, .own = g };
 }

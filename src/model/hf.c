@@ -379,7 +379,8 @@ static status read_sizes(const struct object *o, struct model_spec *s)
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].shapes && is_absent(o, rows[i].key)) {
-            text_add_format(&left_out, " %s = %lld", rows[i].key, (long long)*rows[i].to);
+            text_add_format(&left_out, "%s %s %lld", left_out.length == 0 ? "" : ",", rows[i].key,
+                            (long long)*rows[i].to);
         } else if (!rows[i].may_be_null || !is_none(o, rows[i].key)) {
             TRY_OR(release, result, read_extent(o, rows[i].key, rows[i].to));
         }

@@ -28,7 +28,8 @@ val program_grad(const struct program *p, val v)
     return original_of(p, v)->grad;
 }
 
-static val weight_gradient(struct program *p, struct value *w)
+/* What is made for a weight is named after it, not after the node whose derivative is being written. */
+static val weight_gradient(struct program *p, const struct value *w)
 {
     return program_grad_state(p, arena_format(p->arena, "grad.%s", w->name), w->dtype, w->shape, place_gradient(w->place));
 }
@@ -45,6 +46,7 @@ val program_grad_into(struct program *p, val v)
 {
     val id = value_of(p, v)->original.id != 0 ? value_of(p, v)->original : v, made;
     struct value *w = value_of(p, id);
+    const char *prefix = p->prefix;
 
     check(w->weight, "%s is no weight", w->name);
     if (w->grad.id != 0) {
@@ -56,10 +58,13 @@ val program_grad_into(struct program *p, val v)
         val base = program_grad_into(p, w->base);
 
         w = value_of(p, id);
+        p->prefix = w->name;
         made = op_view(p, "gradient", base, w->offset, w->shape, place_gradient(w->place).on[AXIS_TP]);
     } else {
+        p->prefix = w->name;
         made = zeroed_gradient(p, w);
     }
+    p->prefix = prefix;
     value_of(p, id)->grad = made;
     return made;
 }
@@ -144,12 +149,16 @@ static val clone_value(struct program *p, int32_t *map, val v)
     return made;
 }
 
-static bool is_repeated(const struct program *p, const struct node *n, unsigned flags)
+/* Recomputing repeats every node; gathering again only what was gathered, and the views of it. */
+static bool is_repeated(const struct program *p, const struct node *n, unsigned flags, const int32_t *map)
 {
     if ((flags & SEGMENT_RECOMPUTE) != 0) {
         return true;
     }
-    return (flags & SEGMENT_REGATHER) != 0 && value_of(p, n->out[0])->weight;
+    if ((flags & SEGMENT_REGATHER) == 0 || !value_of(p, n->out[0])->weight) {
+        return false;
+    }
+    return n->op == OP_GATHER || map[n->in[0].id] != 0;
 }
 
 /* Replaces nodes [from, to) of the copied forward list by their repetition; the repeated nodes are appended to the program. */
@@ -160,7 +169,7 @@ static void repeat_segment(struct program *p, struct node *forward, int from, in
 
     for (int i = from; i < to; i++) {
         struct node *n = &forward[i];
-        bool again = is_repeated(p, n, flags);
+        bool again = is_repeated(p, n, flags, map);
 
         for (int k = 0; k < OP_IN; k++) {
             n->in[k] = n->in[k].id < known ? mapped(map, n->in[k]) : n->in[k];

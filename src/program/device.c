@@ -12,8 +12,7 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* What the kernel says is left without pushing anything out; -1 if it says nothing. */
-static int64_t memory_left(void)
+int64_t device_memory_left(void)
 {
     FILE *f = fopen("/proc/meminfo", "re");
     char line[128];
@@ -34,7 +33,7 @@ static int64_t memory_left(void)
 status device_open(struct device *d, const struct kernels *kernels, const struct mesh *mesh, int threads,
                    const struct residents *r)
 {
-    int64_t bytes = r->bytes + r->temp_bytes, left = memory_left();
+    int64_t bytes = r->bytes + r->temp_bytes, left = device_memory_left();
     char want[32], have[32];
     void *memory;
 

@@ -9,6 +9,9 @@
 
 #include "program/program.h"
 
+/* What the kernel says is left of this machine's memory without pushing anything out; -1 if it says nothing. */
+int64_t device_memory_left(void);
+
 struct device {
     const struct kernels *kernels;
     const struct mesh *mesh;

@@ -58,13 +58,10 @@ static void warn_of_missing(const struct checking *c)
           "nothing goes to MLflow" },
         { r->exp_manager.create_wandb_logger, "exp_manager.create_wandb_logger",
           "nothing goes to Weights and Biases" },
-        { r->exp_manager.export_full_model.every_n_train_steps > 0,
-          "exp_manager.export_full_model.every_n_train_steps", "no full export is written" },
-        { r->exp_manager.export_full_model.save_last &&
-              recipe_given(r, "exp_manager.export_full_model.save_last"),
-          "exp_manager.export_full_model.save_last", "no full export is written" },
-        { r->exp_manager.export_full_model.final_export_dir != NULL,
-          "exp_manager.export_full_model.final_export_dir", "no full export is written" },
+        { r->run.time_limit != NULL, "run.time_limit", "stop the run with SIGTERM in time" },
+        { r->exp_manager.checkpoint_callback_params.every_n_train_steps > 0 &&
+              recipe_given(r, "exp_manager.checkpoint_callback_params.save_top_k"),
+          "exp_manager.checkpoint_callback_params.save_top_k", "every checkpoint is kept" },
     };
 
     refuse(c, FINDING_WARNING, wishes, sizeof wishes / sizeof wishes[0]);

@@ -36,7 +36,6 @@ static void overlay_sizes(struct model_spec *s, const struct recipe *r)
     overlay_int(&s->heads, r->model.num_heads);
     overlay_int(&s->groups, r->model.num_key_value_heads);
     overlay_int(&s->head_dim, r->model.head_dim);
-    overlay_int(&s->window, r->model.sliding_window);
     s->max_positions = r->model.max_context_width;
 }
 

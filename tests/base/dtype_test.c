@@ -123,7 +123,8 @@ static void every_narrow_float_comes_back(void **state)
     }
 }
 
-/* Between two neighbours lies one point where rounding changes sides; all of them, from below, at and above. */
+/* Between two neighbours lies one point where rounding changes sides; all of them, from below, at
+ * and above. */
 static void expect_rounding(uint16_t (*narrow)(float), float (*widen)(uint16_t), uint32_t infinity)
 {
     for (uint32_t bits = 0; bits + 1 < infinity; bits++) {
@@ -170,7 +171,8 @@ static void nan_stays_nan(void **state)
     assert_int_equal(bits_of(bf16_to_float(0x7f81)), 0x7fc10000);
 }
 
-/* F64 to a narrow type rounds once. The double lies so close to a tie that float takes it for the tie. */
+/* F64 to a narrow type rounds once. The double lies so close to a tie that float takes it for the
+ * tie. */
 static void doubles_round_once(void **state)
 {
     double x[] = { 1 + 0x1p-11 + 0x1p-40,

@@ -341,6 +341,38 @@ static void killing_leaves_the_old_or_the_new(void **state)
     assert_false(file_is_there(in_place("c.writing")));
 }
 
+/* While one process replaces a checkpoint again and again, another always sees a whole one under its name. */
+static void the_name_is_never_without_a_checkpoint(void **state)
+{
+    char *folder = in_place("c");
+    char *manifest = in_place("c/.roux/manifest.json");
+    int64_t missed = 0;
+    pid_t child;
+    int result;
+
+    (void)state;
+    EXPECT_OK(folder_make(in_place("a")));
+    EXPECT_OK(folder_make(in_place("b")));
+    if (renameat2(AT_FDCWD, in_place("a"), AT_FDCWD, in_place("b"), RENAME_EXCHANGE) != 0) {
+        skip(); /* this file system cannot exchange names */
+    }
+    EXPECT_OK(save_step(folder, 1));
+    child = fork();
+    if (child == 0) {
+        for (int64_t step = 2; step < 60; step++) {
+            if (save_step(folder, step) != OK) {
+                _exit(1);
+            }
+        }
+        _exit(0);
+    }
+    while (waitpid(child, &result, WNOHANG) == 0) {
+        missed += !file_is_there(manifest);
+    }
+    assert_int_equal(result, 0);
+    assert_int_equal(missed, 0);
+}
+
 static void a_recipe_that_is_not_utf8_is_refused(void **state)
 {
     struct checkpoint_content c = { 0, "f", "r\xff", "{}", NULL, 0 };
@@ -369,6 +401,7 @@ int main(void)
         IN_PLACE(a_failing_write_leaves_the_old_one),
         IN_PLACE(a_full_disk_is_seen_before_writing),
         IN_PLACE(killing_leaves_the_old_or_the_new),
+        IN_PLACE(the_name_is_never_without_a_checkpoint),
         IN_PLACE(a_recipe_that_is_not_utf8_is_refused),
     };
     int failed;

@@ -196,6 +196,58 @@ static void gradient_of_rows_is_the_tree_over_single_rows(void **state)
     }
 }
 
+/* ---- rows: the logits of one do not depend on its neighbours ---- */
+
+/* The logits of rows first, first + 1, ...; freed by the caller. */
+static void *logits_of(const struct tiny_options *o, int64_t first, size_t *row_bytes)
+{
+    struct tiny t;
+    struct program p;
+    struct model_inputs in;
+    struct memory_plan plan;
+    val logits;
+    void *out;
+
+    tiny_write(&t, o);
+    program_init(&p, "learn", &t.arena, &t.mesh, o->real);
+    in = model_inputs(&p, o->B, o->S);
+    logits = model_logits(&p, &t.model, &in);
+    program_keep(&p, logits);
+    EXPECT_OK(program_plan(&p, &t.residents, t.kernels, 2, &plan));
+    EXPECT_OK(device_open(&t.d, t.kernels, &t.mesh, 2, &t.residents));
+    t.p = p;
+    t.in = in;
+    weights_init(t.model.weights, &t.d, &t.p, 11);
+    for (int64_t i = 0; i < o->B; i++) {
+        tiny_row(&t, i, first + i);
+    }
+    EXPECT_OK(program_run(&t.p, &t.d, NULL));
+    *row_bytes = (size_t)(o->S * t.spec.vocab) * dtype_bytes(o->real);
+    out = calloc((size_t)o->B, *row_bytes);
+    device_read(&t.d, &t.p, logits, 0, o->B * o->S * t.spec.vocab, out);
+    tiny_close(&t);
+    return out;
+}
+
+static void logits_do_not_depend_on_neighbours(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct tiny_options many = { .real = both[i], .B = 5, .S = 17, .layers = 2, .biases = true }, one = many;
+        size_t bytes;
+        char *all = logits_of(&many, 0, &bytes);
+
+        one.B = 1;
+        for (int64_t row = 0; row < many.B; row++) {
+            void *alone = logits_of(&one, row, &bytes);
+
+            assert_memory_equal(all + (size_t)row * bytes, alone, bytes);
+            free(alone);
+        }
+        free(all);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +257,7 @@ int main(void)
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(recomputation_needs_less_memory),
         cmocka_unit_test(gradient_of_rows_is_the_tree_over_single_rows),
+        cmocka_unit_test(logits_do_not_depend_on_neighbours),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,7 +115,6 @@ static void finish_refuses(void **state)
         { offsetof(struct model_spec, width), 4097, "hidden_size 4097 is no multiple" },
         { offsetof(struct model_spec, head_dim), 3, "head_dim is 3; it must be even" },
         { offsetof(struct model_spec, head_dim), -4, "head_dim is -4" },
-        { offsetof(struct model_spec, head_dim), 1 << 24, "parameters" },
         { offsetof(struct model_spec, max_positions), 0, "max_position_embeddings is 0" },
         { offsetof(struct model_spec, pad), 32000,
           "pad_token_id is 32000; allowed are 0 to 31999" },
@@ -130,6 +129,19 @@ static void finish_refuses(void **state)
         *(int64_t *)(void *)((char *)&s + rows[i].at) = rows[i].value;
         EXPECT_FAIL(ERR_RECIPE, rows[i].part, spec_finish(&s, "here"));
     }
+}
+
+static void finish_refuses_models_beyond_counting(void **state)
+{
+    struct model_spec s = llama();
+
+    (void)state;
+    s.width = s.head_dim = 1 << 24;
+    EXPECT_FAIL(ERR_RECIPE, "the sizes make a model of 1.15e+18 parameters",
+                spec_finish(&s, "here"));
+    s.ffn = s.heads = s.groups = 1 << 24;
+    s.layers = 10000;
+    EXPECT_FAIL(ERR_RECIPE, "parameters", spec_finish(&s, "here"));
 }
 
 static void finish_refuses_numbers_out_of_range(void **state)
@@ -264,6 +276,7 @@ int main(void)
         cmocka_unit_test(parameters_are_counted_once),
         cmocka_unit_test(finish_completes_heads),
         cmocka_unit_test(finish_refuses),
+        cmocka_unit_test(finish_refuses_models_beyond_counting),
         cmocka_unit_test(finish_refuses_numbers_out_of_range),
         cmocka_unit_test(frequencies_agree_with_the_table),
         cmocka_unit_test(frequencies_agree_with_transformers),

@@ -29,7 +29,8 @@ static inline void expect_status(status code, const char *part, status found, co
     }
 }
 
-/* The call ends its process with code 70 and a text on stderr that contains `part` (a check() of ours). */
+/* The call ends its process with code 70 and a text on stderr that contains `part` (a check() of
+ * ours). */
 void expect_broken_check(void (*call)(void), const char *part);
 
 #endif
