@@ -3,7 +3,8 @@
 #     <name>_services_test.c services, all others fast
 # tests/whole/<name>.sh        tests of the whole program, run by bash: whole_<name>; _slow.sh and _long.sh as above
 # tests/support/*.[ch]         for every test (#include "support/expect.h"); sources are linked into all of them
-# tests/tools/<name>.c         plain programs <build>/tests/<name>, not registered
+# tests/tools/<name>.c         plain programs <build>/tests/<name>, not registered; tests/tools/<name>/*.c with a main.c:
+#                              the same of several files
 # A test that exits with 77 counts as skipped.
 find_program(MPIRUN mpirun)
 find_program(BASH bash REQUIRED)
@@ -85,14 +86,25 @@ if(ROUX_ROOMS)
     return()
 endif()
 
-file(GLOB tool_sources CONFIGURE_DEPENDS tests/tools/*.c)
-foreach(source ${tool_sources})
-    get_filename_component(name ${source} NAME_WE)
-    add_executable(tool_${name} ${source})
+function(roux_tool name)
+    add_executable(tool_${name} ${ARGN})
     target_link_libraries(tool_${name} PRIVATE roux_test_flags)
     set_target_properties(
         tool_${name} PROPERTIES OUTPUT_NAME ${name}
                                 RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endfunction()
+
+file(GLOB tool_sources CONFIGURE_DEPENDS tests/tools/*.c)
+foreach(source ${tool_sources})
+    get_filename_component(name ${source} NAME_WE)
+    roux_tool(${name} ${source})
+endforeach()
+file(GLOB tool_mains CONFIGURE_DEPENDS tests/tools/*/main.c)
+foreach(source ${tool_mains})
+    get_filename_component(folder ${source} DIRECTORY)
+    get_filename_component(name ${folder} NAME)
+    file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.c)
+    roux_tool(${name} ${sources})
 endforeach()
 
 file(GLOB whole_sources CONFIGURE_DEPENDS tests/whole/*.sh)

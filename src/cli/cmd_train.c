@@ -37,9 +37,9 @@ static status spec_read(struct train_spec *spec, struct arena *a, const struct a
 }
 
 /* What all ranks know is said by the first; what only one may know, by that one. */
-static int report(status s, const struct comm *world, bool said)
+static int report(status s, const struct comm *world, bool said, bool alone)
 {
-    bool own = s == ERR_PEER || s == ERR_PLAN || s == ERR_MEMORY;
+    bool own = alone || s == ERR_PEER || s == ERR_PLAN || s == ERR_MEMORY;
 
     if (s == OK || said || (world->rank != 0 && !own)) {
         return status_exit_code(s);
@@ -55,8 +55,8 @@ static int run_rank(const struct args *args, struct comm *world)
 {
     struct arena a = { 0 };
     struct train_spec spec;
-    struct train_options o = { .quiet = args_has(args, "quiet"), .json = args_has(args, "json") };
-    bool said = false;
+    bool said = false, alone = false;
+    struct train_options o = { .quiet = args_has(args, "quiet"), .json = args_has(args, "json"), .alone = &alone };
     status s;
     int code;
 
@@ -66,11 +66,11 @@ static int run_rank(const struct args *args, struct comm *world)
         train_catch_signals();
         s = train_run(&spec, world, &o);
     }
-    code = report(s, world, said);
+    code = report(s, world, said, alone);
     arena_release(&a);
-    if (s == ERR_PEER) {
+    if (s == ERR_PEER || alone) {
         fflush(NULL);
-        _exit(code); /* a rank is gone: closing would wait for it */
+        _exit(code); /* closing would wait for a rank that is gone, or that waits for this one */
     }
     return code;
 }

@@ -2,7 +2,7 @@
  * What rank 0 shows: a progress line on a terminal, plain lines elsewhere, and metrics.jsonl in the log folder. Numbers in the
  * file are the shortest decimals that read back as the same doubles, so that two runs can be compared to the bit.
  */
-#include <fcntl.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 struct metrics {
     FILE *file;
-    bool terminal, quiet, json, line_stands;
+    bool terminal, quiet, json, line_stands, lost;
     double window_start;  /* tokens per second are those since the last line */
     int64_t window_tokens, window_step;
     double val_loss;
@@ -85,12 +85,13 @@ static void add_number(struct text *line, const char *key, double x)
     text_add_format(line, ",\"%s\":%s", key, isfinite(x) ? text_double(number, x) : "null");
 }
 
-static void write_line(const struct metrics *m, struct text *line)
+static void write_line(struct metrics *m, struct text *line)
 {
     text_add(line, "}\n");
-    if (m->file != NULL) {
-        fputs(text_of(line), m->file);
-        fflush(m->file);
+    if (m->file != NULL && (fputs(text_of(line), m->file) < 0 || fflush(m->file) != 0) && !m->lost) {
+        m->lost = true;
+        log_warning("metrics.jsonl could not be written (%s); training goes on, lines are missing", strerror(errno));
+        clearerr(m->file);
     }
     if (m->json) {
         fputs(text_of(line), stdout);

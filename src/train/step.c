@@ -71,6 +71,15 @@ static status name_bad_node(struct trainer *t)
 
 /* ---- learn ---- */
 
+/* A batch of this rank's own: what is wrong with it no other rank knows. */
+static status take_batch(struct trainer *t, struct sampler *from, int64_t m, struct batch *out)
+{
+    status s = sampler_take(from, m, out);
+
+    t->alone = s != OK && t->world->size > 1;
+    return s;
+}
+
 status trainer_learn(struct trainer *t, bool *bad_rows)
 {
     const struct programs *p = &t->programs;
@@ -78,7 +87,7 @@ status trainer_learn(struct trainer *t, bool *bad_rows)
 
     *bad_rows = false;
     for (int64_t i = 0; i < t->spec->accumulate; i++) {
-        TRY(sampler_take(&t->train, m + i, &t->batch));
+        TRY(take_batch(t, &t->train, m + i, &t->batch));
         feed(t, &p->learn, &p->learn_in, &t->batch);
         TRY(program_run(&p->learn, &t->device, NULL));
         *bad_rows = name_bad_rows(t, &t->batch) || *bad_rows;
@@ -180,7 +189,7 @@ status trainer_validate(struct trainer *t, double *loss, int64_t *targets)
 
     device_fill_zero(&t->device, &p->judge, p->judge_scalars);
     for (int64_t i = 0; i < t->val_batches; i++) {
-        TRY(sampler_take(&t->val, i, &t->val_batch));
+        TRY(take_batch(t, &t->val, i, &t->val_batch));
         feed(t, &p->judge, &p->judge_in, &t->val_batch);
         TRY(program_run(&p->judge, &t->device, NULL));
         if (t->mesh.at[AXIS_TP] == 0) {

@@ -335,6 +335,11 @@ status train_run(const struct train_spec *spec, struct comm *world, const struct
     if (s == OK) {
         s = run(&t, o);
     }
-    trainer_close(&t);
+    if (o->alone != NULL) {
+        *o->alone = t.alone;
+    }
+    if (!t.alone) {
+        trainer_close(&t);
+    }
     return s;
 }

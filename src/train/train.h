@@ -74,6 +74,8 @@ MUST_USE status train_plan(const struct train_spec *t, int rank, struct train_pl
 struct train_options {
     bool quiet;        /* no progress, only warnings */
     bool json;         /* metrics lines on stdout as JSON too */
+    bool *alone;       /* out, may be NULL: this rank failed while the others are still in the middle of a step, so it must
+                          speak for itself and leave without closing anything that waits for them */
 };
 
 /*

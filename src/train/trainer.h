@@ -55,6 +55,7 @@ struct trainer {
     const char *log_dir;            /* rank 0's choice, on every rank */
     const char *stop_folder;        /* a stop_<k> that this run resumed: removed after the next publication */
     struct metrics *metrics;
+    bool alone;                     /* a batch could not be made here, and the other ranks do not know */
     double start_seconds;
 };
 

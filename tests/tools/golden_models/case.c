@@ -1,257 +1,259 @@
-/* One case: a probe in every form of its folder, and greedy tokens. */
-#include <math.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "infer/infer.h"
+/* One forward and backward pass of a case, and what must not change a bit of it; greedy tokens. */
 #include "tools/golden_models/golden.h"
 
-struct tolerance {
-    double logits, loss, gradient;
-};
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "base/text.h"
+#include "infer/infer.h"
+#include "model/model.h"
 
-static const struct tolerance in_double = { 1e-11, 1e-12, 2e-7 }, in_float = { 3e-5, 1e-6, 1e-5 };
+static const enum dtype reals[] = { DT_F64, DT_F32 };
 
-/* ---- one probe ---- */
+/* ---- against the truth ---- */
 
-struct probing {
-    struct golden *g;
-    struct arena arena;
-    const char *name, *model, *batch, *truth; /* of the check; folder; files */
-    const char *out;
-    int precision;
-    bool recompute;
-};
-
-static bool probe(struct probing *p)
+static status see_gradients(const struct pass *p, struct arena *a, const struct tensor_file *f, double tolerance, struct worst *w)
 {
-    struct comm alone;
-    struct probe_report report;
-    struct probe_options o = { .model = p->model, .batch = p->batch, .out = p->out, .recompute = p->recompute,
-                               .real = p->precision == 64 ? DT_F64 : DT_F32 };
-    status s;
+    size_t found = 0;
 
-    comm_alone(&alone);
-    s = probe_run(&o, &alone, &p->arena, &report);
-    comm_close(&alone);
-    if (s != OK) {
-        tally_fail(&p->g->tally, p->name, fail_text());
-    }
-    return s == OK;
-}
+    for (size_t i = 0; i < f->count; i++) {
+        const char *name = f->entries[i].name + strlen("grad.");
+        const struct gradient *mine;
+        double *truth, most, apart;
+        void *entry;
 
-static const char *check_name(struct probing *p, const char *what)
-{
-    return arena_format(&p->arena, "%s %d%s: %s", p->name, p->precision, p->recompute ? " recompute" : "", what);
-}
-
-static void compare_tensor(struct probing *p, const struct tensor_file *got, const char *name, const struct tensor_file *want,
-                           const char *as, const char *what, double tolerance)
-{
-    int64_t n = 0, m = 0;
-    double *x = golden_tensor(p->g, &p->arena, got, name, &n), *y = golden_tensor(p->g, &p->arena, want, as, &m);
-
-    if (x == NULL || y == NULL || n != m) {
-        golden_verdict(p->g, check_name(p, what), false, "tensors of different sizes, or missing");
-    } else if (strcmp(what, "loss") == 0) {
-        golden_figure(p->g, check_name(p, what), relative(x[0], y[0]), tolerance, NULL);
-    } else {
-        golden_figure(p->g, check_name(p, what), worst_difference(x, y, n), tolerance, NULL);
-    }
-}
-
-/* Every gradient of the truth, and no other. */
-static void compare_gradients(struct probing *p, const struct tensor_file *got, const struct tensor_file *want, double tolerance)
-{
-    double worst = 0;
-    const char *at = NULL;
-    size_t ours = 0, theirs = 0;
-
-    for (size_t i = 0; i < got->count; i++) {
-        ours += text_starts(got->entries[i].name, "grad.");
-    }
-    for (size_t i = 0; i < want->count; i++) {
-        const char *name = want->entries[i].name;
-        int64_t n = 0, m = 0;
-        double *x, *y, d = INFINITY;
-
-        if (!text_starts(name, "grad.")) {
+        if (!text_starts(f->entries[i].name, "grad.")) {
             continue;
         }
-        theirs++;
-        x = golden_tensor(p->g, &p->arena, got, name, &n);
-        y = golden_tensor(p->g, &p->arena, want, name, &m);
-        if (x != NULL && y != NULL && n == m) {
-            d = worst_by_largest(x, y, n);
+        if (!map_find(&p->gradients, name, &entry)) {
+            return fail(ERR_FORMAT, "%s has no counterpart in the model that was built", f->entries[i].name);
         }
-        if (!(d <= worst)) {
-            worst = d;
-            at = name;
+        mine = entry;
+        TRY(tensor_take(f, a, f->entries[i].name, mine->count, &truth));
+        most = largest_magnitude(truth, mine->count);
+        apart = largest_difference(mine->values, truth, mine->count);
+        worst_see(w, apart == 0 ? 0 : apart / most, tolerance, name);
+        found++;
+    }
+    if (found != p->gradients.count) {
+        return fail(ERR_FORMAT, "the model has %zu weights, but %s has %zu gradients", p->gradients.count, f->path, found);
+    }
+    return OK;
+}
+
+static status see_numbers(struct golden *g, const char *name, const struct pass *p, struct arena *a, const struct tensor_file *f)
+{
+    const struct tolerances *t = tolerances_of(p->real);
+    int64_t count = p->batch->B * p->batch->S * p->vocab;
+    struct worst gradients = { 0 };
+    double *logits, *loss;
+
+    TRY(tensor_take(f, a, "logits.f64", count, &logits));
+    TRY(tensor_take(f, a, "loss.f64", 1, &loss));
+    TRY(see_gradients(p, a, f, t->gradient, &gradients));
+    check_figure(g, largest_difference(p->logits, logits, count), t->logits, "%s logits in %s", name, real_name(p->real));
+    check_figure(g, relative(p->loss, *loss), t->loss, "%s loss in %s", name, real_name(p->real));
+    check_worst(g, &gradients, "%s gradients in %s", name, real_name(p->real));
+    return OK;
+}
+
+/* ---- what must give the same bits ---- */
+
+static void expect_same(struct golden *g, const char *name, const char *what, const struct pass *base, struct pass *other,
+                        struct arena *a)
+{
+    const char *differs;
+
+    if (check_ok(g, pass_run(other, a), "%s %s in %s", name, what, real_name(base->real))) {
+        differs = pass_difference(base, other);
+        check_true(g, differs == NULL, "%s %s in %s: %s%s", name, what, real_name(base->real),
+                   differs == NULL ? "the same bits" : "differs in ", differs == NULL ? "" : differs);
+    }
+    pass_release(other);
+}
+
+static struct pass like(const struct pass *p, const char *folder)
+{
+    return (struct pass) { .folder = folder, .batch = p->batch, .real = p->real, .flags = p->flags, .threads = p->threads };
+}
+
+/* A folder with the older configuration and links to the same weights. */
+static status older_folder(const struct golden *g, const struct golden_case *c, struct arena *a, const char **out)
+{
+    char *bytes, **names;
+    size_t length, count;
+
+    *out = arena_format(a, "%s/older-%s", g->temporary, c->name);
+    if (file_is_folder(*out)) {
+        return OK;
+    }
+    TRY(file_read(a, path_join(a, c->folder, "config.older.json"), 1 << 20, &bytes, &length));
+    TRY(folder_make(*out));
+    TRY(file_replace(path_join(a, *out, "config.json"), bytes, length));
+    TRY(folder_list(a, c->folder, &names, &count));
+    for (size_t i = 0; i < count; i++) {
+        const char *link = path_join(a, *out, names[i]);
+
+        if (text_starts(names[i], "model") && symlink(path_join(a, c->folder, names[i]), link) != 0) {
+            return fail(ERR_IO, "%s: %s", link, strerror(errno));
         }
     }
-    golden_figure(p->g, check_name(p, "gradients"), theirs == 0 ? NAN : worst, tolerance, at);
-    golden_verdict(p->g, check_name(p, "names of gradients"), ours == theirs,
-                   arena_format(&p->arena, "%zu of %zu", ours, theirs));
+    return OK;
 }
 
-static void compare_with_truth(struct probing *p)
+static void same_bits(struct golden *g, const struct golden_case *c, const struct rows *rows, const struct pass *base,
+                      struct arena *a)
 {
-    const struct tolerance *t = p->precision == 64 ? &in_double : &in_float;
-    struct tensor_file got = { 0 }, want = { 0 };
+    struct pass other = like(base, c->folder);
+    const char *sharded = path_join(a, c->folder, "sharded"), *older;
+    struct batch batch;
 
-    if (tensor_file_open(&got, &p->arena, p->out) != OK || tensor_file_open(&want, &p->arena, p->truth) != OK) {
-        tally_fail(&p->g->tally, p->name, fail_text());
-    } else {
-        compare_tensor(p, &got, "logits", &want, "logits.f64", "logits", t->logits);
-        compare_tensor(p, &got, "loss", &want, "loss.f64", "loss", t->loss);
-        compare_gradients(p, &got, &want, t->gradient);
+    other.flags ^= MODEL_RECOMPUTE;
+    other.threads = 2;
+    expect_same(g, c->name, "with layers recomputed, by two threads,", base, &other, a);
+    if (rows->positions != NULL) {
+        other = like(base, c->folder);
+        rows_batch(rows, a, PACKED_BY_POSITIONS, &batch);
+        other.batch = &batch;
+        expect_same(g, c->name, "with documents by position_ids alone", base, &other, a);
     }
-    tensor_file_close(&got);
-    tensor_file_close(&want);
-}
-
-static void same_file(struct probing *p, const char *other, const char *what)
-{
-    char *a = NULL, *b = NULL;
-    size_t n = 0, m = 0;
-    bool same = file_read(&p->arena, p->out, 1 << 28, &a, &n) == OK && file_read(&p->arena, other, 1 << 28, &b, &m) == OK &&
-                n == m && memcmp(a, b, n) == 0;
-
-    golden_verdict(p->g, check_name(p, what), same, same ? "equal bits" : "bits differ");
-}
-
-/* ---- the forms of a folder ---- */
-
-static bool is_there(const char *path)
-{
-    return access(path, R_OK) == 0;
-}
-
-/* The same weights with the configuration as older files have it. */
-static const char *older_folder(struct probing *p, const char *folder)
-{
-    const char *made = arena_format(&p->arena, "%s/older", p->g->work), *work = made;
-    char here[PATH];
-    const char *whole = folder[0] == '/' || getcwd(here, sizeof here) == NULL ? folder : arena_format(&p->arena, "%s/%s", here, folder);
-
-    if (folder_remove(made) != OK || folder_make(made) != OK ||
-        symlink(arena_format(&p->arena, "%s/config.older.json", whole), arena_format(&p->arena, "%s/config.json", work)) != 0 ||
-        symlink(arena_format(&p->arena, "%s/model.safetensors", whole), arena_format(&p->arena, "%s/model.safetensors", work)) != 0) {
-        return NULL;
+    if (file_is_there(path_join(a, c->folder, "config.older.json")) &&
+        check_ok(g, older_folder(g, c, a, &older), "%s config.older.json", c->name)) {
+        other = like(base, older);
+        expect_same(g, c->name, "config.older.json", base, &other, a);
     }
-    return made;
-}
-
-static void probe_equal(struct probing *p, const char *model, const char *base, const char *what)
-{
-    struct probing other = *p;
-
-    other.model = model;
-    other.precision = 64;
-    other.out = arena_format(&p->arena, "%s/other.safetensors", p->g->work);
-    if (model == NULL) {
-        tally_fail(&p->g->tally, what, "the folder could not be made");
-    } else if (probe(&other)) {
-        same_file(&other, base, what);
+    if (file_is_folder(sharded)) {
+        other = like(base, sharded);
+        expect_same(g, c->name, "sharded/", base, &other, a);
     }
 }
 
-static void probe_forms(struct probing *p, const char *folder)
-{
-    const char *base = arena_format(&p->arena, "%s/64.safetensors", p->g->work);
-    const char *sharded = arena_format(&p->arena, "%s/sharded", folder), *rounded = arena_format(&p->arena, "%s/bf16", folder);
+/* ---- the passes of a case ---- */
 
-    p->precision = 32;
-    p->out = arena_format(&p->arena, "%s/32.safetensors", p->g->work);
-    if (probe(p)) {
-        compare_with_truth(p);
+static void pass_in(struct golden *g, const struct golden_case *c, const struct rows *rows, const struct tensor_file *f,
+                    enum dtype real)
+{
+    struct arena a = { 0 };
+    struct batch batch;
+    struct pass p = { .folder = c->folder, .batch = &batch, .real = real, .threads = 1 };
+
+    rows_batch(rows, &a, PACKED_BY_DOCUMENTS, &batch);
+    if (check_ok(g, pass_run(&p, &a), "%s pass in %s", c->name, real_name(real)) &&
+        check_ok(g, see_numbers(g, c->name, &p, &a, f), "%s pass in %s", c->name, real_name(real))) {
+        same_bits(g, c, rows, &p, &a);
     }
-    p->precision = 64;
-    p->out = base;
-    if (!probe(p)) {
+    pass_release(&p);
+    arena_release(&a);
+}
+
+/* Rounded weights, exact arithmetic: the truth of bf16/ is for a double build. */
+static void pass_of_bf16(struct golden *g, const struct golden_case *c, const struct rows *rows)
+{
+    struct arena a = { 0 };
+    struct tensor_file f = { .fd = -1 };
+    const char *folder = path_join(&a, c->folder, "bf16"), *name = arena_format(&a, "%s/bf16", c->name);
+    struct batch batch;
+    struct pass p = { .folder = folder, .batch = &batch, .real = DT_F64, .threads = 1 };
+
+    if (!file_is_folder(folder)) {
+        arena_release(&a);
         return;
     }
-    compare_with_truth(p);
-    p->recompute = true;
-    probe_equal(p, p->model, base, "as without");
-    p->recompute = false;
-    if (is_there(arena_format(&p->arena, "%s/config.older.json", folder))) {
-        probe_equal(p, older_folder(p, folder), base, "config.older.json");
-    }
-    if (is_there(sharded)) {
-        probe_equal(p, sharded, base, "sharded");
-    }
-    if (is_there(rounded)) {
-        struct probing other = *p;
-
-        other.name = arena_format(&p->arena, "%s bf16 weights", p->name);
-        other.model = rounded;
-        other.truth = arena_format(&p->arena, "%s/case.safetensors", rounded);
-        other.out = arena_format(&p->arena, "%s/bf16.safetensors", p->g->work);
-        if (probe(&other)) {
-            compare_with_truth(&other);
+    rows_batch(rows, &a, PACKED_BY_DOCUMENTS, &batch);
+    if (check_ok(g, tensor_file_open(&f, &a, path_join(&a, folder, "case.safetensors")), "%s", name)) {
+        if (check_ok(g, pass_run(&p, &a), "%s pass in 64", name)) {
+            (void)check_ok(g, see_numbers(g, name, &p, &a, &f), "%s pass in 64", name);
         }
+        tensor_file_close(&f);
     }
+    pass_release(&p);
+    arena_release(&a);
+}
+
+void golden_case_pass(struct golden *g, const struct golden_case *c)
+{
+    struct arena a = { 0 };
+    struct tensor_file f = { .fd = -1 };
+    struct rows rows;
+
+    if (check_ok(g, tensor_file_open(&f, &a, path_join(&a, c->folder, "case.safetensors")), "%s case.safetensors", c->name)) {
+        if (check_ok(g, rows_read(&rows, &a, &f, ""), "%s case.safetensors", c->name)) {
+            for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
+                pass_in(g, c, &rows, &f, reals[i]);
+            }
+            pass_of_bf16(g, c, &rows);
+        }
+        tensor_file_close(&f);
+    }
+    arena_release(&a);
 }
 
 /* ---- greedy tokens ---- */
 
-struct collected {
-    const json_t *want;
-    size_t count;
-    bool same;
+struct expected {
+    const json_t *tokens;
+    size_t at, wrong;
 };
 
-static status collect(void *user, int64_t id)
+static status see_token(void *user, int64_t id)
 {
-    struct collected *c = user;
+    struct expected *e = user;
 
-    c->same = c->same && id == json_integer_value(json_array_get(c->want, c->count));
-    c->count++;
+    e->wrong += json_integer_value(json_array_get(e->tokens, e->at)) != id;
+    e->at++;
     return OK;
 }
 
-static void check_sequence(struct probing *p, const json_t *sequence, size_t number)
+static status generate(const struct golden_case *c, const json_t *sequence, enum dtype real, size_t *tokens, size_t *wrong)
 {
     const json_t *prompt = json_object_get(sequence, "prompt");
-    struct collected c = { .want = json_object_get(sequence, "tokens"), .same = true };
-    int64_t *ids = arena_take_array(&p->arena, json_array_size(prompt) + 1, sizeof *ids);
-    struct generate_options o = { .model = p->model, .prompt = ids, .prompt_count = (int64_t)json_array_size(prompt),
-                                  .most = (int64_t)json_array_size(c.want), .real = p->precision == 64 ? DT_F64 : DT_F32 };
+    struct expected e = { .tokens = json_object_get(sequence, "tokens") };
+    struct generate_options o = { .model = c->folder, .real = real, .threads = 1, .prompt_count = (int64_t)json_array_size(prompt),
+                                  .most = (int64_t)json_array_size(e.tokens) };
     struct generate_report report;
-    const char *name = check_name(p, arena_format(&p->arena, "greedy tokens %zu", number));
+    struct arena a = { 0 };
+    int64_t *ids = arena_take_array(&a, json_array_size(prompt), sizeof *ids);
+    status s;
 
     for (size_t i = 0; i < json_array_size(prompt); i++) {
         ids[i] = json_integer_value(json_array_get(prompt, i));
     }
-    if (generate_run(&o, collect, &c, &report) != OK) {
-        tally_fail(&p->g->tally, name, fail_text());
-    } else {
-        golden_verdict(p->g, name, c.same && c.count == json_array_size(c.want), c.same ? "exact" : "another token");
-    }
+    o.prompt = ids;
+    s = generate_run(&o, see_token, &e, &report);
+    *tokens += json_array_size(e.tokens);
+    *wrong += e.wrong + (json_array_size(e.tokens) - e.at);
+    arena_release(&a);
+    return s;
 }
 
-static void generate_all(struct probing *p, const char *folder)
+static void generate_in(struct golden *g, const struct golden_case *c, const json_t *sequences, enum dtype real)
 {
-    json_t *file = golden_json(p->g, arena_format(&p->arena, "%s/generate.json", folder)), *sequence;
-    size_t i;
+    size_t tokens = 0, wrong = 0;
 
-    for (p->precision = 32; p->precision <= 64; p->precision += 32) {
-        json_array_foreach(json_object_get(file, "sequences"), i, sequence) {
-            check_sequence(p, sequence, i);
+    for (size_t i = 0; i < json_array_size(sequences); i++) {
+        if (!check_ok(g, generate(c, json_array_get(sequences, i), real, &tokens, &wrong), "%s greedy tokens in %s", c->name,
+                      real_name(real))) {
+            return;
         }
     }
-    json_decref(file);
+    check_true(g, wrong == 0 && tokens > 0, "%s greedy tokens in %s: %zu of %zu differ, at most 0", c->name, real_name(real), wrong,
+               tokens);
 }
 
-void golden_case(struct golden *g, const char *name)
+void golden_case_generate(struct golden *g, const struct golden_case *c)
 {
-    struct probing p = { .g = g, .name = name };
-    const char *folder = arena_format(&p.arena, "%s/%s", g->folder, name);
+    struct arena a = { 0 };
+    const char *path = path_join(&a, c->folder, "generate.json");
+    json_t *j = NULL;
 
-    p.model = folder;
-    p.batch = p.truth = arena_format(&p.arena, "%s/case.safetensors", folder);
-    probe_forms(&p, folder);
-    generate_all(&p, folder);
-    arena_release(&p.arena);
+    if (!file_is_there(path)) {
+        check_skip(g, "generate.json is not there", "%s greedy tokens", c->name);
+    } else if (check_ok(g, json_take(&a, path, &j), "%s generate.json", c->name)) {
+        for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
+            generate_in(g, c, json_object_get(j, "sequences"), reals[i]);
+        }
+    }
+    json_decref(j);
+    arena_release(&a);
 }

@@ -1,170 +1,134 @@
 /*
- * golden_models DIR: checks what DIR holds, in the form that tests/golden/models/README.md describes: cases of families that
- * are built, single operations, learning rates. A line a check, with figure and tolerance; exit code 1 if one failed.
+ * golden_models DIR
  *
- * ROUX_PROGRAM names the program whose steps are checked; else it is ../roux beside this one.
+ * Checks this build against a directory of golden model data, whatever its seeds and shapes: for each case of a family that
+ * is built logits, loss and gradients, greedy tokens and 20 optimizer steps; then single operations and the learning-rate
+ * schedule. The README of such a directory says what its files hold and how near one must come; in double and in float.
+ *
+ * A line a check: figure, tolerance, place of the worst. The last line is "N passed, N failed, N skipped". Exit code 0 if
+ * nothing failed and something passed, 1 if not, 2 if it was called wrongly or DIR is no such directory.
+ *
+ * The optimizer steps are those of the program itself: $ROUX_PROGRAM, or else ../roux beside this tool's folder.
  */
-#include <math.h>
+#include "tools/golden_models/golden.h"
+
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/log.h"
+#include "base/file.h"
 #include "model/family.h"
-#include "tools/golden_models/golden.h"
 
-void golden_figure(struct golden *g, const char *name, double figure, double tolerance, const char *at)
+/* Is the case's family built? Anything else was said. */
+static bool case_is_built(struct golden *g, const struct golden_case *c, struct arena *a)
 {
-    char text[GOLDEN_WHY];
-
-    snprintf(text, sizeof text, "%.2e of %.2e%s%s", figure, tolerance, at == NULL ? "" : " at ", at == NULL ? "" : at);
-    golden_verdict(g, name, figure <= tolerance, text);
-}
-
-void golden_verdict(struct golden *g, const char *name, bool good, const char *why)
-{
-    if (good) {
-        tally_pass(&g->tally, name, why);
-    } else {
-        tally_fail(&g->tally, name, why);
-    }
-    fflush(stdout);
-}
-
-json_t *golden_json(struct golden *g, const char *path)
-{
-    json_error_t error;
-    json_t *value = json_load_file(path, 0, &error);
-
-    if (value == NULL) {
-        tally_fail(&g->tally, path, error.text);
-    }
-    return value;
-}
-
-double golden_number(const json_t *from, const char *key, double fallback)
-{
-    const json_t *value = json_object_get(from, key);
-
-    return json_is_number(value) ? json_number_value(value) : fallback;
-}
-
-double *golden_tensor(struct golden *g, struct arena *a, const struct tensor_file *f, const char *name, int64_t *count)
-{
-    const struct tensor_entry *e = tensor_file_find(f, name);
-    double *values;
-
-    if (e == NULL) {
-        tally_fail(&g->tally, name, f->path == NULL ? "no file" : "no such tensor");
-        return NULL;
-    }
-    values = arena_take_array(a, (size_t)e->count, sizeof *values);
-    *count = e->count;
-    if (tensor_file_read(f, e, 0, e->count, DT_F64, values) != OK) {
-        tally_fail(&g->tally, name, fail_text());
-        return NULL;
-    }
-    return values;
-}
-
-double worst_difference(const double *got, const double *want, int64_t count)
-{
-    double worst = 0;
-
-    for (int64_t i = 0; i < count; i++) {
-        double d = fabs(got[i] - want[i]);
-
-        worst = d > worst || isnan(d) ? d : worst;
-        if (isnan(d)) {
-            break;
-        }
-    }
-    return worst;
-}
-
-double worst_by_largest(const double *got, const double *want, int64_t count)
-{
-    double worst = worst_difference(got, want, count), largest = 0;
-
-    for (int64_t i = 0; i < count; i++) {
-        largest = fmax(largest, fabs(want[i]));
-    }
-    return worst == 0 ? 0 : worst / largest;
-}
-
-double relative(double got, double want)
-{
-    return got == want ? 0 : fabs(got - want) / fabs(want);
-}
-
-/* The family by config.json's word; NULL where it is not built. */
-static bool is_built(struct golden *g, const char *name, char type[64])
-{
-    char path[PATH];
-    json_t *config;
+    const char *path = path_join(a, c->folder, "config.json"), *type;
+    json_t *config = NULL;
     bool built;
 
-    snprintf(path, sizeof path, "%s/%s/config.json", g->folder, name);
-    config = golden_json(g, path);
-    snprintf(type, 64, "%s", config == NULL ? "" : json_string_value(json_object_get(config, "model_type")));
-    built = *type != 0 && family_find(type) != NULL;
+    if (!file_is_folder(c->folder)) {
+        check_skip(g, "its folder is not there", "%s", c->name);
+        return false;
+    }
+    if (!check_ok(g, json_take(a, path, &config), "%s config.json", c->name)) {
+        return false;
+    }
+    type = json_string_value(json_object_get(config, "model_type"));
+    built = family_find(type) != NULL;
+    if (!built) {
+        check_skip(g, "its family is not built", "%s (%s)", c->name, type == NULL ? "no model_type" : type);
+    }
     json_decref(config);
     return built;
 }
 
-static void all_cases(struct golden *g)
+static void see_cases(struct golden *g, struct arena *a, json_t *index)
 {
-    char path[PATH], type[64];
-    json_t *index, *unused;
     const char *name;
+    json_t *about;
 
-    snprintf(path, sizeof path, "%s/index.json", g->folder);
-    index = golden_json(g, path);
-    json_object_foreach(json_object_get(index, "cases"), name, unused) {
-        if (is_built(g, name, type)) {
-            golden_case(g, name);
-            golden_steps(g, name, name, 64);
-            golden_steps(g, name, name, 32);
-        } else if (*type != 0) {
-            tally_skip(&g->tally, name, arena_format(&(struct arena) { 0 }, "the family %s is not built", type));
+    json_object_foreach(json_object_get(index, "cases"), name, about)
+    {
+        struct golden_case c = { .name = name, .folder = path_join(a, g->folder, name) };
+
+        if (case_is_built(g, &c, a)) {
+            golden_case_pass(g, &c);
+            golden_case_generate(g, &c);
+            golden_case_steps(g, &c);
         }
     }
-    json_decref(index);
 }
 
-static void find_program(const char *self)
+static const char *program_name(struct arena *a)
 {
-    const char *slash = strrchr(self, '/');
-    char path[PATH];
+    const char *named = getenv("ROUX_PROGRAM");
+    char own[4096];
+    ssize_t length;
 
-    if (getenv("ROUX_PROGRAM") == NULL) {
-        snprintf(path, sizeof path, "%.*s/../roux", slash == NULL ? 1 : (int)(slash - self), slash == NULL ? "." : self);
-        setenv("ROUX_PROGRAM", path, 1);
+    if (named != NULL && named[0] != '\0') {
+        return named;
     }
+    length = readlink("/proc/self/exe", own, sizeof own - 1);
+    if (length <= 0) {
+        return "roux";
+    }
+    own[length] = '\0';
+    return path_join(a, path_folder(a, path_folder(a, own)), "roux");
 }
 
-int main(int argc, char **argv)
+static status temporary_folder(struct arena *a, const char **out)
 {
-    const char *temporary = getenv("TMPDIR");
-    char work[PATH];
-    struct golden g = { .folder = argc == 2 ? argv[1] : NULL, .work = work };
+    const char *parent = getenv("TMPDIR");
+    char *path = arena_format(a, "%s/roux-golden-XXXXXX", parent == NULL || parent[0] == '\0' ? "/tmp" : parent);
 
-    if (argc != 2) {
+    *out = mkdtemp(path);
+    return *out != NULL ? OK : fail(ERR_IO, "%s: %s", path, strerror(errno));
+}
+
+static status see_all(struct golden *g, struct arena *a, const char *folder)
+{
+    char *whole = realpath(folder, NULL);
+    json_t *index = NULL;
+    status s;
+
+    if (whole == NULL) {
+        return fail(ERR_MISSING, "%s: %s", folder, strerror(errno));
+    }
+    g->folder = arena_text(a, whole);
+    free(whole);
+    TRY_OR(release, s, json_take(a, path_join(a, g->folder, "index.json"), &index));
+    if (!json_is_object(json_object_get(index, "cases"))) {
+        s = fail(ERR_FORMAT, "%s/index.json: it has no object \"cases\"", g->folder);
+        goto release;
+    }
+    TRY_OR(release, s, temporary_folder(a, &g->temporary));
+    see_cases(g, a, index);
+    golden_ops(g);
+    golden_schedule(g);
+    s = folder_remove(g->temporary);
+release:
+    json_decref(index);
+    return s;
+}
+
+int main(int count, char **words)
+{
+    struct golden g = { 0 };
+    struct arena a = { 0 };
+    status s;
+
+    if (count != 2) {
         fprintf(stderr, "usage: golden_models DIR\n");
         return 2;
     }
-    find_program(argv[0]);
-    log_set_level(LOG_ERROR);
-    snprintf(work, sizeof work, "%s/golden_models.XXXXXX", temporary != NULL ? temporary : "/tmp");
-    if (mkdtemp(work) == NULL) {
-        perror(work);
-        return 1;
+    g.program = program_name(&a);
+    s = see_all(&g, &a, words[1]);
+    if (s != OK) {
+        fflush(stdout);
+        fprintf(stderr, "golden_models: %s; DIR must be a set of golden model data, with index.json\n", fail_text());
+    } else {
+        printf("%d passed, %d failed, %d skipped\n", g.passed, g.failed, g.skipped);
     }
-    golden_schedule(&g);
-    golden_kernels(&g);
-    all_cases(&g);
-    if (folder_remove(work) != OK) {
-        fprintf(stderr, "%s\n", fail_text());
-    }
-    return tally_close(&g.tally);
+    arena_release(&a);
+    return s != OK ? 2 : g.failed > 0 || g.passed == 0;
 }

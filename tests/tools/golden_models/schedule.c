@@ -1,56 +1,82 @@
-/* schedule.json: rates of sets of parameters, and sets that must be refused. */
-#include <math.h>
-
 #include "tools/golden_models/golden.h"
+
+#include <math.h>
+#include "base/file.h"
 #include "train/schedule.h"
 
-static struct schedule schedule_of(const json_t *set)
+static const double TOLERANCE = 1e-14;
+
+static status read_set(const json_t *set, const char *path, struct schedule *out)
 {
-    return (struct schedule) { .lr = golden_number(set, "lr", NAN), .min_lr = golden_number(set, "min_lr", NAN),
-                               .warmup = (int64_t)golden_number(set, "warmup_steps", -1),
-                               .constant = (int64_t)golden_number(set, "constant_steps", -1),
-                               .horizon = (int64_t)golden_number(set, "horizon", -1) };
+    double warmup, constant, horizon;
+
+    TRY(json_number_at(set, path, "lr", &out->lr));
+    TRY(json_number_at(set, path, "min_lr", &out->min_lr));
+    TRY(json_number_at(set, path, "warmup_steps", &warmup));
+    TRY(json_number_at(set, path, "constant_steps", &constant));
+    TRY(json_number_at(set, path, "horizon", &horizon));
+    out->warmup = (int64_t)warmup;
+    out->constant = (int64_t)constant;
+    out->horizon = (int64_t)horizon;
+    return OK;
 }
 
-static void check_rates(struct golden *g, const json_t *set, const char *name)
+static const char *set_text(struct arena *a, const char *list, size_t i, const struct schedule *s)
 {
-    struct schedule s = schedule_of(set);
-    const json_t *rates = json_object_get(set, "rate");
-    double worst = 0;
-    char at[32] = "";
+    return arena_format(a, "schedule.json %s[%zu] (lr %g to %g, warm-up %lld, constant %lld, horizon %lld)", list, i, s->lr,
+                        s->min_lr, (long long)s->warmup, (long long)s->constant, (long long)s->horizon);
+}
 
-    if (schedule_check(&s) != OK) {
-        tally_fail(&g->tally, name, fail_text());
+static void see_rates(struct golden *g, struct arena *a, const char *path, const json_t *set, size_t i)
+{
+    const json_t *rates = json_object_get(set, "rate"), *rate;
+    struct worst w = { 0 };
+    struct schedule s;
+    size_t t;
+
+    if (!check_ok(g, read_set(set, path, &s), "schedule.json sets[%zu]", i) ||
+        !check_ok(g, schedule_check(&s), "%s", set_text(a, "sets", i, &s))) {
         return;
     }
-    for (size_t t = 0; t < json_array_size(rates); t++) {
-        double d = relative(schedule_rate(&s, (int64_t)t), json_number_value(json_array_get(rates, t)));
-
-        if (!(d <= worst)) {
-            worst = d;
-            snprintf(at, sizeof at, "t = %zu", t);
-        }
+    json_array_foreach(rates, t, rate)
+    {
+        worst_see(&w, relative(schedule_rate(&s, (int64_t)t), json_number_value(rate)), TOLERANCE,
+                  arena_format(a, "step %zu", t + 1));
     }
-    golden_figure(g, name, json_array_size(rates) == 0 ? NAN : worst, 1e-14, *at == 0 ? NULL : at);
+    check_worst(g, &w, "%s", set_text(a, "sets", i, &s));
+}
+
+static void see_refused(struct golden *g, struct arena *a, const char *path, const json_t *set, size_t i)
+{
+    struct schedule s;
+    status refused;
+
+    if (check_ok(g, read_set(set, path, &s), "schedule.json refused[%zu]", i)) {
+        refused = schedule_check(&s);
+        check_true(g, refused == ERR_RECIPE, "%s: %s", set_text(a, "refused", i, &s),
+                   refused == OK ? "is taken, but must be refused" : fail_text());
+    }
 }
 
 void golden_schedule(struct golden *g)
 {
-    char path[PATH], name[64];
-    json_t *file, *set;
+    struct arena a = { 0 };
+    const char *path = path_join(&a, g->folder, "schedule.json");
+    json_t *j = NULL, *set;
     size_t i;
 
-    snprintf(path, sizeof path, "%s/schedule.json", g->folder);
-    file = golden_json(g, path);
-    json_array_foreach(json_object_get(file, "sets"), i, set) {
-        snprintf(name, sizeof name, "schedule set %zu", i);
-        check_rates(g, set, name);
+    if (!file_is_there(path)) {
+        check_skip(g, "is not there", "schedule.json");
+    } else if (check_ok(g, json_take(&a, path, &j), "schedule.json")) {
+        json_array_foreach(json_object_get(j, "sets"), i, set)
+        {
+            see_rates(g, &a, path, set, i);
+        }
+        json_array_foreach(json_object_get(j, "refused"), i, set)
+        {
+            see_refused(g, &a, path, set, i);
+        }
     }
-    json_array_foreach(json_object_get(file, "refused"), i, set) {
-        struct schedule s = schedule_of(set);
-
-        snprintf(name, sizeof name, "schedule refused %zu", i);
-        golden_verdict(g, name, schedule_check(&s) == ERR_RECIPE, "must be ERR_RECIPE");
-    }
-    json_decref(file);
+    json_decref(j);
+    arena_release(&a);
 }

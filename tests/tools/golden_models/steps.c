@@ -243,12 +243,12 @@ static bool open_truth(struct stepping *p)
     return true;
 }
 
-void golden_steps(struct golden *g, const char *name, const char *folder, int precision)
+void golden_steps(struct golden *g, const char *name, int precision)
 {
     struct stepping p = { .g = g, .name = name, .precision = precision };
     char whole[PATH];
 
-    p.folder = arena_format(&p.arena, "%s/%s", g->folder, folder);
+    p.folder = arena_format(&p.arena, "%s/%s", g->folder, name);
     p.folder = realpath(p.folder, whole) != NULL ? whole : p.folder;
     p.work = arena_format(&p.arena, "%s/steps-%s-%d", g->work, name, precision);
     if (open_truth(&p)) {
