@@ -10,7 +10,9 @@
 
 enum { OPTIONS_MOST = 32 };
 
-static const struct option help_option = { "help", 'h', OPTION_FLAG, NULL, "this text", 0, 0, false };
+static const struct option help_option = {
+    "help", 'h', OPTION_FLAG, NULL, "this text", 0, 0, false
+};
 
 /* ---- finding ---- */
 
@@ -55,9 +57,11 @@ static status unknown(const struct command *c, const char *word)
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
     nearest = text_nearest(name + strspn(name, "-"), names, count);
     if (nearest != NULL) {
-        return fail(ERR_RECIPE, "%s: unknown option %s; did you mean --%s?", c->name, name, nearest);
+        return fail(ERR_RECIPE, "%s: unknown option %s; did you mean --%s?", c->name, name,
+                    nearest);
     }
-    return fail(ERR_RECIPE, "%s: unknown option %s; roux %s --help lists what there is", c->name, name, c->name);
+    return fail(ERR_RECIPE, "%s: unknown option %s; roux %s --help lists what there is", c->name,
+                name, c->name);
 }
 
 /* ---- values ---- */
@@ -68,8 +72,8 @@ static status out_of_range(const struct command *c, const struct option *o, cons
         return fail(ERR_RECIPE, "%s: --%s is '%s'; it takes %s", c->name, o->name, text,
                     o->kind == OPTION_INT ? "a whole number" : "a number");
     }
-    return fail(ERR_RECIPE, "%s: --%s is '%s'; it takes %s from %.15g to %.15g", c->name, o->name, text,
-                o->kind == OPTION_INT ? "a whole number" : "a number", o->low, o->high);
+    return fail(ERR_RECIPE, "%s: --%s is '%s'; it takes %s from %.15g to %.15g", c->name, o->name,
+                text, o->kind == OPTION_INT ? "a whole number" : "a number", o->low, o->high);
 }
 
 static status number_parse(const struct command *c, struct given *g)
@@ -84,7 +88,8 @@ static status number_parse(const struct command *c, struct given *g)
     } else {
         g->number = strtod(g->text, &end);
     }
-    if (errno != 0 || end == g->text || *end != 0 || !isfinite(g->number) || strspn(g->text, " \t\n") != 0 ||
+    if (errno != 0 || end == g->text || *end != 0 || !isfinite(g->number) ||
+        strspn(g->text, " \t\n") != 0 ||
         ((o->low != 0 || o->high != 0) && (g->number < o->low || g->number > o->high))) {
         return out_of_range(c, o, g->text);
     }
@@ -103,7 +108,8 @@ static status choice_check(const struct command *c, const struct given *g)
         at = strchr(at, '|');
         at = at == NULL ? NULL : at + 1;
     }
-    return fail(ERR_RECIPE, "%s: --%s is '%s'; it takes one of %s", c->name, g->option->name, g->text, g->option->value);
+    return fail(ERR_RECIPE, "%s: --%s is '%s'; it takes one of %s", c->name, g->option->name,
+                g->text, g->option->value);
 }
 
 static status value_parse(const struct command *c, struct given *g)
@@ -127,7 +133,8 @@ static struct given *given_place(struct args *a, const struct option *o)
             return &a->given[i];
         }
     }
-    check(a->given_count < ARGS_GIVEN, "%s has more options than args.h has room for", a->command->name);
+    check(a->given_count < ARGS_GIVEN, "%s has more options than args.h has room for",
+          a->command->name);
     return &a->given[a->given_count++];
 }
 
@@ -138,8 +145,10 @@ static status option_take(struct args *a, int argc, char **argv, int *i)
 {
     const char *word = argv[*i], *equals = strchr(word, '=');
     bool is_long = word[1] == '-';
-    const struct option *o = is_long ? option_find(a->command, word + 2, equals == NULL ? strlen(word + 2) : (size_t)(equals - word - 2))
-                                     : letter_find(a->command, word + 1);
+    const struct option *o =
+        is_long ? option_find(a->command, word + 2,
+                              equals == NULL ? strlen(word + 2) : (size_t)(equals - word - 2))
+                : letter_find(a->command, word + 1);
     struct given *g;
 
     if (o == NULL) {
@@ -153,7 +162,9 @@ static status option_take(struct args *a, int argc, char **argv, int *i)
     g->option = o;
     g->text = "";
     if (o->kind == OPTION_FLAG) {
-        return is_long && equals != NULL ? fail(ERR_RECIPE, "%s: --%s takes no value", a->command->name, o->name) : OK;
+        return is_long && equals != NULL
+                   ? fail(ERR_RECIPE, "%s: --%s takes no value", a->command->name, o->name)
+                   : OK;
     }
     if (is_long && equals != NULL) {
         g->text = equals + 1;
@@ -171,14 +182,17 @@ static status complete(const struct args *a)
 
     for (const struct option *o = c->options; o->name != NULL; o++) {
         if (o->required && !args_has(a, o->name)) {
-            return fail(ERR_RECIPE, "%s: --%s %s is missing (%s); see roux %s --help", c->name, o->name, o->value, o->help, c->name);
+            return fail(ERR_RECIPE, "%s: --%s %s is missing (%s); see roux %s --help", c->name,
+                        o->name, o->value, o->help, c->name);
         }
     }
     if (a->word_count < c->least) {
-        return fail(ERR_RECIPE, "%s: %s is missing; usage: roux %s [OPTION]... %s", c->name, c->words, c->name, c->words);
+        return fail(ERR_RECIPE, "%s: %s is missing; usage: roux %s [OPTION]... %s", c->name,
+                    c->words, c->name, c->words);
     }
     if (c->most >= 0 && a->word_count > c->most) {
-        return fail(ERR_RECIPE, "%s: unexpected '%s'; usage: roux %s [OPTION]... %s", c->name, a->words[c->most], c->name, c->words);
+        return fail(ERR_RECIPE, "%s: unexpected '%s'; usage: roux %s [OPTION]... %s", c->name,
+                    a->words[c->most], c->name, c->words);
     }
     return OK;
 }
@@ -187,7 +201,8 @@ status args_parse(struct args *out, struct arena *a, const struct command *c, in
 {
     bool options = true;
 
-    *out = (struct args) { .command = c, .words = arena_take_array(a, (size_t)argc + 1, sizeof(char *)) };
+    *out = (struct args){ .command = c,
+                          .words = arena_take_array(a, (size_t)argc + 1, sizeof(char *)) };
     for (int i = 1; i < argc && !out->help; i++) {
         if (options && strcmp(argv[i], "--") == 0) {
             options = false;
@@ -204,7 +219,8 @@ status args_parse(struct args *out, struct arena *a, const struct command *c, in
 
 static const struct given *given_find(const struct args *a, const char *name)
 {
-    check(option_find(a->command, name, strlen(name)) != NULL, "%s has no option %s", a->command->name, name);
+    check(option_find(a->command, name, strlen(name)) != NULL, "%s has no option %s",
+          a->command->name, name);
     for (int i = 0; i < a->given_count; i++) {
         if (strcmp(a->given[i].option->name, name) == 0) {
             return &a->given[i];

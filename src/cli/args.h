@@ -15,12 +15,12 @@
 enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_INT, OPTION_NUMBER, OPTION_CHOICE };
 
 struct option {
-    const char *name;  /* without "--" */
-    char letter;       /* 0: none */
+    const char *name; /* without "--" */
+    char letter;      /* 0: none */
     enum option_kind kind;
     const char *value; /* what stands for it in help: "N"; a CHOICE has its words here: "32|64" */
     const char *help;
-    double low, high;  /* of numbers; both 0: any */
+    double low, high; /* of numbers; both 0: any */
     bool required;
 };
 
@@ -31,12 +31,12 @@ struct example {
 struct args;
 
 struct command {
-    const char *name, *words;          /* "train", "RECIPE [KEY=VALUE]..." */
-    const char *summary, *about;       /* a line; a paragraph or more */
-    const struct option *options;      /* the last one has no name */
-    const struct example *examples;    /* the last one has no line */
-    int least, most;                   /* other words; most -1: any number */
-    int (*run)(const struct args *a);  /* returns the exit code */
+    const char *name, *words;         /* "train", "RECIPE [KEY=VALUE]..." */
+    const char *summary, *about;      /* a line; a paragraph or more */
+    const struct option *options;     /* the last one has no name */
+    const struct example *examples;   /* the last one has no line */
+    int least, most;                  /* other words; most -1: any number */
+    int (*run)(const struct args *a); /* returns the exit code */
 };
 
 enum { ARGS_GIVEN = 32 };
@@ -58,7 +58,8 @@ struct args {
 };
 
 /* `argv` from the command's name on. ERR_RECIPE naming the option, the nearest one, or what it takes. */
-MUST_USE status args_parse(struct args *out, struct arena *a, const struct command *c, int argc, char **argv);
+MUST_USE status args_parse(struct args *out, struct arena *a, const struct command *c, int argc,
+                           char **argv);
 
 bool args_has(const struct args *a, const char *name);
 const char *args_text(const struct args *a, const char *name, const char *fallback);

@@ -11,8 +11,8 @@
 #include "cli/args.h"
 #include "recipe/recipe.h"
 
-extern const struct command command_check, command_generate, command_keys, command_plan, command_probe, command_tokenize,
-    command_train;
+extern const struct command command_check, command_generate, command_keys, command_plan,
+    command_probe, command_tokenize, command_train;
 
 extern const struct command *const commands[];
 extern const int command_count;
@@ -40,7 +40,8 @@ struct recipe_words {
  * Reads and checks the recipe of words 0, 1, ... for `ranks` ranks (0: --ranks or what the recipe says). ERR_RECIPE if there
  * is an error among the findings, which the caller prints.
  */
-MUST_USE status recipe_words_read(struct recipe_words *out, struct arena *a, const struct args *args, int ranks);
+MUST_USE status recipe_words_read(struct recipe_words *out, struct arena *a,
+                                  const struct args *args, int ranks);
 
 /* Ends this program and becomes `mpirun -n ranks` of itself with the same words, without --ranks. Returns only on failure. */
 MUST_USE status ranks_start(const struct args *args, int ranks);

@@ -9,14 +9,16 @@
 #include "train/train.h"
 
 static const struct option options[] = {
-    { "ranks", 0, OPTION_INT, "N", "check for N ranks; else trainer.num_nodes x trainer.devices", 1, 65536, false },
+    { "ranks", 0, OPTION_INT, "N", "check for N ranks; else trainer.num_nodes x trainer.devices", 1,
+      65536, false },
     { "json", 0, OPTION_FLAG, NULL, "findings as one JSON object", 0, 0, false },
     { 0 },
 };
 
 static const struct example examples[] = {
     { "check recipe.yaml", "all findings, each with file, line and column" },
-    { "check recipe.yaml --ranks 16 model.shard_degree=8", "whether the degrees fit a job of 16 ranks" },
+    { "check recipe.yaml --ranks 16 model.shard_degree=8",
+      "whether the degrees fit a job of 16 ranks" },
     { "check recipe.yaml --json", "for a program: {\"ok\": ..., \"findings\": [...]}" },
     { 0 },
 };
@@ -29,7 +31,8 @@ static void check_folder(struct recipe_words *w, const char *key, const char *pa
         return;
     }
     findings_add(&w->found, FINDING_ERROR, at, key, "%s: %s %s", key, path,
-                 file_is_there(path) ? "is not a folder" : "is not there; make it, or name another folder");
+                 file_is_there(path) ? "is not a folder"
+                                     : "is not there; make it, or name another folder");
 }
 
 static void check_folders(struct recipe_words *w)
@@ -86,8 +89,8 @@ static json_t *finding_json(const struct finding *f)
 {
     static const char *const kinds[] = { "error", "warning", "note" };
 
-    return json_pack("{s:s, s:s?, s:i, s:i, s:s?, s:s}", "kind", kinds[f->kind], "file", f->file, "line", f->line, "column",
-                     f->column, "key", f->key, "text", f->text);
+    return json_pack("{s:s, s:s?, s:i, s:i, s:s?, s:s}", "kind", kinds[f->kind], "file", f->file,
+                     "line", f->line, "column", f->column, "key", f->key, "text", f->text);
 }
 
 static void print_json(const struct recipe_words *w)
@@ -97,12 +100,14 @@ static void print_json(const struct recipe_words *w)
     for (int i = 0; i < w->found.count; i++) {
         json_array_append_new(list, finding_json(&w->found.items[i]));
     }
-    cli_print_json(json_pack("{s:b, s:i, s:i, s:i, s:o}", "ok", findings_errors(&w->found) == 0, "errors",
-                             findings_errors(&w->found), "warnings", count_of(&w->found, FINDING_WARNING), "notes",
+    cli_print_json(json_pack("{s:b, s:i, s:i, s:i, s:o}", "ok", findings_errors(&w->found) == 0,
+                             "errors", findings_errors(&w->found), "warnings",
+                             count_of(&w->found, FINDING_WARNING), "notes",
                              count_of(&w->found, FINDING_NOTE), "findings", list));
 }
 
-static void print_text(const struct recipe_words *w, const struct train_spec *spec, const char *path)
+static void print_text(const struct recipe_words *w, const struct train_spec *spec,
+                       const char *path)
 {
     char parameters[32];
 
@@ -112,7 +117,8 @@ static void print_text(const struct recipe_words *w, const struct train_spec *sp
     if (findings_errors(&w->found) > 0) {
         return;
     }
-    printf("ok: %s: %s, %s parameters", path, spec->model.family->name, text_count(parameters, spec_parameters(&spec->model)));
+    printf("ok: %s: %s, %s parameters", path, spec->model.family->name,
+           text_count(parameters, spec_parameters(&spec->model)));
     if (w->ranks > 0) {
         printf(", %d rank%s", w->ranks, w->ranks == 1 ? "" : "s");
     }
@@ -155,8 +161,10 @@ const struct command command_check = {
     .name = "check",
     .words = "RECIPE [KEY=VALUE]...",
     .summary = "check a recipe: all findings at once",
-    .about = "Reads the recipe with its overrides and tries every rule that needs no other machine: keys, types, ranges, what fits "
-             "with what, and whether the folders it names are there. Prints a finding a line, in the order of the file; exit code 2 "
+    .about = "Reads the recipe with its overrides and tries every rule that needs no other "
+             "machine: keys, types, ranges, what fits "
+             "with what, and whether the folders it names are there. Prints a finding a line, in "
+             "the order of the file; exit code 2 "
              "if one of them is an error.",
     .options = options,
     .examples = examples,

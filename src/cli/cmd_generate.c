@@ -13,20 +13,28 @@ static const struct option options[] = {
     { "model", 0, OPTION_TEXT, "DIR", "a Hugging Face model folder", 0, 0, true },
     { "prompt", 0, OPTION_TEXT, "TEXT", "the beginning, for models of bytes", 0, 0, false },
     { "prompt-ids", 0, OPTION_TEXT, "IDS", "the beginning as token ids: \"1 2 3\"", 0, 0, false },
-    { "max-new-tokens", 0, OPTION_INT, "N", "how many tokens at most (default 100)", 1, 16777216, false },
-    { "temperature", 0, OPTION_NUMBER, "T", "0 takes the likeliest token (default); 1 draws from the model's probabilities", 0, 1000, false },
-    { "seed", 0, OPTION_INT, "N", "of the drawing (default 0): the same seed gives the same text", 0, 9007199254740992, false },
+    { "max-new-tokens", 0, OPTION_INT, "N", "how many tokens at most (default 100)", 1, 16777216,
+      false },
+    { "temperature", 0, OPTION_NUMBER, "T",
+      "0 takes the likeliest token (default); 1 draws from the model's probabilities", 0, 1000,
+      false },
+    { "seed", 0, OPTION_INT, "N", "of the drawing (default 0): the same seed gives the same text",
+      0, 9007199254740992, false },
     { "ids", 0, OPTION_FLAG, NULL, "print token ids instead of text", 0, 0, false },
-    { "precision", 0, OPTION_CHOICE, "32|64", "number type of the computation (default 32)", 0, 0, false },
+    { "precision", 0, OPTION_CHOICE, "32|64", "number type of the computation (default 32)", 0, 0,
+      false },
     { "threads", 0, OPTION_INT, "N", "threads (default: all cores)", 1, 4096, false },
     { "quiet", 'q', OPTION_FLAG, NULL, "only the text", 0, 0, false },
     { 0 },
 };
 
 static const struct example examples[] = {
-    { "generate --model demo/model --prompt 'In the beginning'", "goes on with the likeliest tokens" },
-    { "generate --model demo/model --prompt 'And ' --temperature 0.8 --seed 7 --max-new-tokens 400", "draws; another seed, another text" },
-    { "generate --model smol --prompt-ids '1 320 9' --ids --max-new-tokens 12", "twelve token ids" },
+    { "generate --model demo/model --prompt 'In the beginning'",
+      "goes on with the likeliest tokens" },
+    { "generate --model demo/model --prompt 'And ' --temperature 0.8 --seed 7 --max-new-tokens 400",
+      "draws; another seed, another text" },
+    { "generate --model smol --prompt-ids '1 320 9' --ids --max-new-tokens 12",
+      "twelve token ids" },
     { 0 },
 };
 
@@ -47,8 +55,11 @@ static status ids_parse(struct arena *a, const char *text, int64_t **ids, int64_
         }
         errno = 0;
         (*ids)[*count] = strtoll(text, &end, 10);
-        if (end == text || errno != 0 || (*end != 0 && !isspace((unsigned char)*end) && *end != ',')) {
-            return fail(ERR_RECIPE, "generate: --prompt-ids: '%.*s' is not a token id; it takes whole numbers, as in \"1 2 3\"",
+        if (end == text || errno != 0 ||
+            (*end != 0 && !isspace((unsigned char)*end) && *end != ',')) {
+            return fail(ERR_RECIPE,
+                        "generate: --prompt-ids: '%.*s' is not a token id; it takes whole numbers, "
+                        "as in \"1 2 3\"",
                         (int)strcspn(text, " ,\t\n"), text);
         }
         (*count)++;
@@ -58,12 +69,15 @@ static status ids_parse(struct arena *a, const char *text, int64_t **ids, int64_
 
 static status prompt_read(const struct args *args, struct arena *a, int64_t **ids, int64_t *count)
 {
-    const char *text = args_text(args, "prompt", NULL), *numbers = args_text(args, "prompt-ids", NULL);
+    const char *text = args_text(args, "prompt", NULL),
+               *numbers = args_text(args, "prompt-ids", NULL);
 
     if ((text == NULL) == (numbers == NULL)) {
-        return fail(ERR_RECIPE, "generate: give one of --prompt TEXT and --prompt-ids IDS%s", text == NULL ? "" : ", not both");
+        return fail(ERR_RECIPE, "generate: give one of --prompt TEXT and --prompt-ids IDS%s",
+                    text == NULL ? "" : ", not both");
     }
-    return text != NULL ? generate_text_prompt(a, args_text(args, "model", NULL), text, ids, count) : ids_parse(a, numbers, ids, count);
+    return text != NULL ? generate_text_prompt(a, args_text(args, "model", NULL), text, ids, count)
+                        : ids_parse(a, numbers, ids, count);
 }
 
 /* ---- the text ---- */
@@ -118,8 +132,9 @@ static void report(const struct generate_report *r)
 {
     char count[32], seconds[32];
 
-    fprintf(stderr, "%s token%s in %s (%.1f tokens/s)", text_count(count, r->tokens), r->tokens == 1 ? "" : "s",
-            text_seconds(seconds, r->seconds), r->seconds > 0 ? (double)r->tokens / r->seconds : 0.0);
+    fprintf(stderr, "%s token%s in %s (%.1f tokens/s)", text_count(count, r->tokens),
+            r->tokens == 1 ? "" : "s", text_seconds(seconds, r->seconds),
+            r->seconds > 0 ? (double)r->tokens / r->seconds : 0.0);
     if (r->end == END_TEXT) {
         fprintf(stderr, "; the model ended the text (token %lld)", (long long)r->end_id);
     } else if (r->end == END_CONTEXT) {
@@ -131,9 +146,12 @@ static void report(const struct generate_report *r)
 static status generate(const struct args *args, struct arena *a)
 {
     struct generate_options o = {
-        .model = args_text(args, "model", NULL), .most = args_int(args, "max-new-tokens", 100),
-        .temperature = args_number(args, "temperature", 0), .seed = (uint64_t)args_int(args, "seed", 0),
-        .real = strcmp(args_text(args, "precision", "32"), "64") == 0 ? DT_F64 : DT_F32, .threads = (int)args_int(args, "threads", 0),
+        .model = args_text(args, "model", NULL),
+        .most = args_int(args, "max-new-tokens", 100),
+        .temperature = args_number(args, "temperature", 0),
+        .seed = (uint64_t)args_int(args, "seed", 0),
+        .real = strcmp(args_text(args, "precision", "32"), "64") == 0 ? DT_F64 : DT_F32,
+        .threads = (int)args_int(args, "threads", 0),
     };
     struct output out = { .ids = args_has(args, "ids"), .terminal = isatty(STDOUT_FILENO) != 0 };
     struct generate_report r;
@@ -165,8 +183,10 @@ const struct command command_generate = {
     .name = "generate",
     .words = "",
     .summary = "go on with a text",
-    .about = "Prints what the model puts behind the prompt, token by token, until --max-new-tokens, an end-of-text token of the "
-             "model's configuration, or its last position. Text needs a model of bytes; for others give and take token ids. No "
+    .about = "Prints what the model puts behind the prompt, token by token, until "
+             "--max-new-tokens, an end-of-text token of the "
+             "model's configuration, or its last position. Text needs a model of bytes; for others "
+             "give and take token ids. No "
              "token is added to the prompt.",
     .options = options,
     .examples = examples,

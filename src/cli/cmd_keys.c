@@ -1,5 +1,4 @@
 /* roux keys: the key table. */
-#include <ctype.h>
 #include <fnmatch.h>
 #include <string.h>
 
@@ -27,7 +26,8 @@ static const char *path_of(struct arena *a, const struct key_row *row)
 /* A pattern of the shell if it has a * or ?, else a part of the name; capitals do not matter. */
 static bool matches(const char *path, const char *pattern)
 {
-    return strpbrk(pattern, "*?[") != NULL ? fnmatch(pattern, path, FNM_CASEFOLD) == 0 : strcasestr(path, pattern) != NULL;
+    return strpbrk(pattern, "*?[") != NULL ? fnmatch(pattern, path, FNM_CASEFOLD) == 0
+                                           : strcasestr(path, pattern) != NULL;
 }
 
 static void print_allowed(const char *allowed)
@@ -41,7 +41,8 @@ static void print_allowed(const char *allowed)
     } else {
         int high = (int)strcspn(dots + 2, "|");
 
-        printf("%.*s to %.*s%s", (int)(dots - allowed), allowed, high, dots + 2, dots[2 + high] == 0 ? "" : ", or null");
+        printf("%.*s to %.*s%s", (int)(dots - allowed), allowed, high, dots + 2,
+               dots[2 + high] == 0 ? "" : ", or null");
     }
 }
 
@@ -61,11 +62,13 @@ static void print_row(struct arena *a, const struct key_row *row)
 
 static json_t *row_json(struct arena *a, const struct key_row *row)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "key", path_of(a, row), "type", row->type, "default", row->fallback,
-                     "allowed", row->allowed, "effect", row->effect, "help", row->help);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "key", path_of(a, row), "type", row->type,
+                     "default", row->fallback, "allowed", row->allowed, "effect", row->effect,
+                     "help", row->help);
 }
 
-static status no_match(struct arena *a, const struct key_row *rows, size_t count, const char *pattern)
+static status no_match(struct arena *a, const struct key_row *rows, size_t count,
+                       const char *pattern)
 {
     const char **names = arena_take_array(a, 2 * count, sizeof *names), *nearest;
 
@@ -74,7 +77,8 @@ static status no_match(struct arena *a, const struct key_row *rows, size_t count
         names[count + i] = rows[i].name;
     }
     nearest = text_nearest(pattern, names, 2 * count);
-    return fail(ERR_RECIPE, "no key matches '%s'%s%s%s", pattern, nearest == NULL ? "; roux keys lists all of them" : "; did you mean ",
+    return fail(ERR_RECIPE, "no key matches '%s'%s%s%s", pattern,
+                nearest == NULL ? "; roux keys lists all of them" : "; did you mean ",
                 nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?");
 }
 
@@ -120,7 +124,8 @@ const struct command command_keys = {
     .name = "keys",
     .words = "[PATTERN]",
     .summary = "list the keys of a recipe",
-    .about = "Every key with its type, what it may be, its default, and what it means. PATTERN is a part of the dotted name, or a "
+    .about = "Every key with its type, what it may be, its default, and what it means. PATTERN is "
+             "a part of the dotted name, or a "
              "pattern of the shell.",
     .options = options,
     .examples = examples,

@@ -9,23 +9,32 @@
 
 static const struct option options[] = {
     { "model", 0, OPTION_TEXT, "DIR", "a Hugging Face model folder", 0, 0, true },
-    { "batch", 0, OPTION_TEXT, "FILE", "safetensors with input_ids and labels, both [sequences, positions]", 0, 0, true },
-    { "out", 0, OPTION_TEXT, "FILE", "where logits, loss and grad.* go, as safetensors", 0, 0, true },
-    { "precision", 0, OPTION_CHOICE, "32|64", "number type of the computation and the result (default 32)", 0, 0, false },
-    { "recompute", 0, OPTION_FLAG, NULL, "repeat layers in the backward pass instead of keeping them", 0, 0, false },
-    { "test-finite", 0, OPTION_FLAG, NULL, "name the first value with a NaN or an infinity", 0, 0, false },
+    { "batch", 0, OPTION_TEXT, "FILE",
+      "safetensors with input_ids and labels, both [sequences, positions]", 0, 0, true },
+    { "out", 0, OPTION_TEXT, "FILE", "where logits, loss and grad.* go, as safetensors", 0, 0,
+      true },
+    { "precision", 0, OPTION_CHOICE, "32|64",
+      "number type of the computation and the result (default 32)", 0, 0, false },
+    { "recompute", 0, OPTION_FLAG, NULL,
+      "repeat layers in the backward pass instead of keeping them", 0, 0, false },
+    { "test-finite", 0, OPTION_FLAG, NULL, "name the first value with a NaN or an infinity", 0, 0,
+      false },
     { "threads", 0, OPTION_INT, "N", "threads of this rank (default: all cores)", 1, 4096, false },
     { "tensor", 0, OPTION_INT, "T", "under mpirun: ranks that share each matrix", 1, 4096, false },
-    { "shard", 0, OPTION_INT, "S", "under mpirun: ranks that share the weights; the rest are replicas", 1, 65536, false },
+    { "shard", 0, OPTION_INT, "S",
+      "under mpirun: ranks that share the weights; the rest are replicas", 1, 65536, false },
     { "json", 0, OPTION_FLAG, NULL, "the report as JSON", 0, 0, false },
     { "quiet", 'q', OPTION_FLAG, NULL, "no report", 0, 0, false },
     { 0 },
 };
 
 static const struct example examples[] = {
-    { "probe --model smol --batch batch.safetensors --out result.safetensors", "what training would compute in its first step" },
-    { "probe --model smol --batch batch.safetensors --out result.safetensors --precision 64", "the same in double" },
-    { "probe --model smol --batch batch.safetensors --out result.safetensors --test-finite", "where a NaN begins" },
+    { "probe --model smol --batch batch.safetensors --out result.safetensors",
+      "what training would compute in its first step" },
+    { "probe --model smol --batch batch.safetensors --out result.safetensors --precision 64",
+      "the same in double" },
+    { "probe --model smol --batch batch.safetensors --out result.safetensors --test-finite",
+      "where a NaN begins" },
     { 0 },
 };
 
@@ -33,20 +42,23 @@ static void print_text(const struct probe_options *o, const struct probe_report 
 {
     char parameters[32], targets[32];
 
-    printf("model      %s, %s parameters; precision %s, kernels %s, %d thread%s\n", r->family, text_count(parameters, r->parameters),
-           o->real == DT_F64 ? "64" : "32", r->kernels, r->threads, r->threads == 1 ? "" : "s");
-    printf("batch      %lld x %lld tokens, %s scored\n", (long long)r->B, (long long)r->S, text_count(targets, r->targets));
+    printf("model      %s, %s parameters; precision %s, kernels %s, %d thread%s\n", r->family,
+           text_count(parameters, r->parameters), o->real == DT_F64 ? "64" : "32", r->kernels,
+           r->threads, r->threads == 1 ? "" : "s");
+    printf("batch      %lld x %lld tokens, %s scored\n", (long long)r->B, (long long)r->S,
+           text_count(targets, r->targets));
     printf("loss       %.9g nats a token", r->loss);
     if (r->loss < 100) {
         printf(" (perplexity %.6g)", exp(r->loss));
     }
-    printf("\nwrote      %s: %sloss, %d gradients\n", o->out, r->logits ? "logits, " : "", r->gradients);
+    printf("\nwrote      %s: %sloss, %d gradients\n", o->out, r->logits ? "logits, " : "",
+           r->gradients);
     if (!r->logits) {
         printf("           logits are written by one rank alone only\n");
     }
     if (r->ignored > 0) {
-        printf("note       %d tensor%s of the model's files %s not used\n", r->ignored, r->ignored == 1 ? "" : "s",
-               r->ignored == 1 ? "is" : "are");
+        printf("note       %d tensor%s of the model's files %s not used\n", r->ignored,
+               r->ignored == 1 ? "" : "s", r->ignored == 1 ? "is" : "are");
     }
 }
 
@@ -54,12 +66,15 @@ static void print_json(const struct probe_options *o, const struct probe_report 
 {
     json_t *loss = isfinite(r->loss) ? json_real(r->loss) : json_null();
 
-    cli_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:i, s:b, s:s}", "family", r->family, "parameters",
-                             (json_int_t)r->parameters, "sequences", (json_int_t)r->B, "positions", (json_int_t)r->S, "targets",
-                             (json_int_t)r->targets, "loss", loss, "gradients", r->gradients, "logits", r->logits, "out", o->out));
+    cli_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:i, s:b, s:s}", "family", r->family,
+                             "parameters", (json_int_t)r->parameters, "sequences", (json_int_t)r->B,
+                             "positions", (json_int_t)r->S, "targets", (json_int_t)r->targets,
+                             "loss", loss, "gradients", r->gradients, "logits", r->logits, "out",
+                             o->out));
 }
 
-static status probe(const struct args *args, const struct probe_options *o, struct comm *world, struct arena *a)
+static status probe(const struct args *args, const struct probe_options *o, struct comm *world,
+                    struct arena *a)
 {
     struct probe_report r;
 
@@ -81,10 +96,14 @@ static status probe(const struct args *args, const struct probe_options *o, stru
 static int run(const struct args *args)
 {
     struct probe_options o = {
-        .model = args_text(args, "model", NULL), .batch = args_text(args, "batch", NULL), .out = args_text(args, "out", NULL),
+        .model = args_text(args, "model", NULL),
+        .batch = args_text(args, "batch", NULL),
+        .out = args_text(args, "out", NULL),
         .real = strcmp(args_text(args, "precision", "32"), "64") == 0 ? DT_F64 : DT_F32,
-        .threads = (int)args_int(args, "threads", 0), .tensor = (int)args_int(args, "tensor", 1),
-        .shard = (int)args_int(args, "shard", 1), .recompute = args_has(args, "recompute"),
+        .threads = (int)args_int(args, "threads", 0),
+        .tensor = (int)args_int(args, "tensor", 1),
+        .shard = (int)args_int(args, "shard", 1),
+        .recompute = args_has(args, "recompute"),
         .test_finite = args_has(args, "test-finite"),
     };
     struct arena a = { 0 };
@@ -108,9 +127,12 @@ const struct command command_probe = {
     .name = "probe",
     .words = "",
     .summary = "logits, loss and all gradients of a model on a batch",
-    .about = "Runs one forward and backward pass and writes logits [B, S, V], loss [1] (the mean over scored tokens) and its gradient "
-             "by every weight, under the weight's Hugging Face name with grad. before it. The batch may also hold document_ids or "
-             "position_ids, for rows of several documents. Labels are not shifted; -100 is not scored.",
+    .about =
+        "Runs one forward and backward pass and writes logits [B, S, V], loss [1] (the mean over "
+        "scored tokens) and its gradient "
+        "by every weight, under the weight's Hugging Face name with grad. before it. The batch may "
+        "also hold document_ids or "
+        "position_ids, for rows of several documents. Labels are not shifted; -100 is not scored.",
     .options = options,
     .examples = examples,
     .least = 0,

@@ -10,20 +10,25 @@
 static const struct option options[] = {
     { "ranks", 0, OPTION_INT, "N", "start N ranks on this machine with mpirun", 1, 65536, false },
     { "quiet", 'q', OPTION_FLAG, NULL, "no progress, only warnings and errors", 0, 0, false },
-    { "json", 0, OPTION_FLAG, NULL, "metrics on standard output too, one JSON object a line", 0, 0, false },
+    { "json", 0, OPTION_FLAG, NULL, "metrics on standard output too, one JSON object a line", 0, 0,
+      false },
     { 0 },
 };
 
 static const struct example examples[] = {
     { "train recipe.yaml", "trains on this machine, on all its cores" },
-    { "train recipe.yaml model.train_batch_size=4 trainer.max_steps=200", "the same with other values for two keys" },
-    { "train recipe.yaml --ranks 4 model.shard_degree=4", "four ranks that share weights, gradients and moments" },
-    { "train recipe.yaml exp_manager.resume_if_exists=true", "goes on from the newest checkpoint, if there is one" },
+    { "train recipe.yaml model.train_batch_size=4 trainer.max_steps=200",
+      "the same with other values for two keys" },
+    { "train recipe.yaml --ranks 4 model.shard_degree=4",
+      "four ranks that share weights, gradients and moments" },
+    { "train recipe.yaml exp_manager.resume_if_exists=true",
+      "goes on from the newest checkpoint, if there is one" },
     { 0 },
 };
 
 /* Every rank reads the recipe; the first speaks of it. */
-static status spec_read(struct train_spec *spec, struct arena *a, const struct args *args, struct comm *world, bool *said)
+static status spec_read(struct train_spec *spec, struct arena *a, const struct args *args,
+                        struct comm *world, bool *said)
 {
     struct recipe_words words;
     status s = recipe_words_read(&words, a, args, world->size);
@@ -56,7 +61,9 @@ static int run_rank(const struct args *args, struct comm *world)
     struct arena a = { 0 };
     struct train_spec spec;
     bool said = false, alone = false;
-    struct train_options o = { .quiet = args_has(args, "quiet"), .json = args_has(args, "json"), .alone = &alone };
+    struct train_options o = { .quiet = args_has(args, "quiet"),
+                               .json = args_has(args, "json"),
+                               .alone = &alone };
     status s;
     int code;
 
@@ -98,9 +105,12 @@ const struct command command_train = {
     .name = "train",
     .words = "RECIPE [KEY=VALUE]...",
     .summary = "train a model from a recipe",
-    .about = "Checks the recipe, sets up, resumes where the recipe says so, and trains to trainer.max_steps. Alone it is the only "
-             "rank; under mpirun or srun it is one rank of the job; --ranks starts them here. SIGTERM and SIGINT stop it at the "
-             "next step after saving (exit code 75): the same command goes on from there. Metrics are in metrics.jsonl of the "
+    .about = "Checks the recipe, sets up, resumes where the recipe says so, and trains to "
+             "trainer.max_steps. Alone it is the only "
+             "rank; under mpirun or srun it is one rank of the job; --ranks starts them here. "
+             "SIGTERM and SIGINT stop it at the "
+             "next step after saving (exit code 75): the same command goes on from there. Metrics "
+             "are in metrics.jsonl of the "
              "log folder, a JSON object a step.",
     .options = options,
     .examples = examples,

@@ -3,8 +3,9 @@
 #include "cli/cli.h"
 
 /* In the order of help: first what a run needs, then what looks closer. */
-const struct command *const commands[] = { &command_check, &command_plan,     &command_train, &command_tokenize,
-                                           &command_probe, &command_generate, &command_keys };
+const struct command *const commands[] = { &command_check,    &command_plan,  &command_train,
+                                           &command_tokenize, &command_probe, &command_generate,
+                                           &command_keys };
 const int command_count = (int)(sizeof commands / sizeof commands[0]);
 
 int cli_fail(status s)
@@ -12,7 +13,8 @@ int cli_fail(status s)
     bool colour = isatty(STDERR_FILENO) && (getenv("NO_COLOR") == NULL || *getenv("NO_COLOR") == 0);
 
     fflush(stdout);
-    fprintf(stderr, "%sroux: error:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", fail_text());
+    fprintf(stderr, "%sroux: error:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "",
+            fail_text());
     return status_exit_code(s);
 }
 
@@ -27,17 +29,20 @@ void cli_print_json(json_t *value)
 /* As the recipe says; 0 where it leaves the devices open. */
 static int ranks_of_recipe(const struct recipe *r)
 {
-    int64_t devices = r->trainer.devices, nodes = r->trainer.num_nodes > 0 ? r->trainer.num_nodes : 1;
+    int64_t devices = r->trainer.devices,
+            nodes = r->trainer.num_nodes > 0 ? r->trainer.num_nodes : 1;
 
     return devices > 0 && devices <= INT32_MAX / nodes ? (int)(devices * nodes) : 0;
 }
 
-status recipe_words_read(struct recipe_words *out, struct arena *a, const struct args *args, int ranks)
+status recipe_words_read(struct recipe_words *out, struct arena *a, const struct args *args,
+                         int ranks)
 {
     status s;
 
-    *out = (struct recipe_words) { .found = { .arena = a } };
-    s = recipe_read(&out->recipe, &out->found, a, args->words[0], args->words + 1, args->word_count - 1);
+    *out = (struct recipe_words){ .found = { .arena = a } };
+    s = recipe_read(&out->recipe, &out->found, a, args->words[0], args->words + 1,
+                    args->word_count - 1);
     if (s != OK && s != ERR_RECIPE) {
         return s;
     }

@@ -1,5 +1,4 @@
 /* Help and the manual page, both from the table of commands. */
-#include <ctype.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -26,7 +25,8 @@ static const struct {
     const char *name, *what;
 } variables[] = {
     { "NO_COLOR", "no colours, whatever the terminal" },
-    { "OMP_NUM_THREADS", "threads of a rank; else all cores, shared among the ranks of the machine" },
+    { "OMP_NUM_THREADS",
+      "threads of a rank; else all cores, shared among the ranks of the machine" },
     { "ROUX_ISA", "the kernel family to use instead of the widest: scalar, avx2, avx512" },
     { "ROUX_MODULES", "the folder of roux-mpi.so, where it is not beside the program" },
 };
@@ -78,15 +78,16 @@ static void print_option(FILE *to, const struct option *o)
     if (o->letter != 0) {
         snprintf(letter, sizeof letter, "-%c, ", o->letter);
     }
-    snprintf(left, sizeof left, "%s--%s%s%s", letter, o->name, o->value == NULL ? "" : " ", o->value == NULL ? "" : o->value);
+    snprintf(left, sizeof left, "%s--%s%s%s", letter, o->name, o->value == NULL ? "" : " ",
+             o->value == NULL ? "" : o->value);
     snprintf(right, sizeof right, "%s%s", o->help, o->required ? " (required)" : "");
     print_row(to, left, right);
 }
 
 void help_print_command(const struct command *c, FILE *to)
 {
-    fprintf(to, "roux %s: %s\n\nusage: roux %s [OPTION]...%s%s\n\n", c->name, c->summary, c->name, *c->words != 0 ? " " : "",
-            c->words);
+    fprintf(to, "roux %s: %s\n\nusage: roux %s [OPTION]...%s%s\n\n", c->name, c->summary, c->name,
+            *c->words != 0 ? " " : "", c->words);
     print_wrapped(to, c->about, 0, 0);
     fputs("\noptions:\n", to);
     for (const struct option *o = c->options; o->name != NULL; o++) {
@@ -102,19 +103,22 @@ void help_print_command(const struct command *c, FILE *to)
 void help_print(FILE *to)
 {
     fputs("roux " ROUX_VERSION ": trains language models from recipes\n\n"
-          "usage: roux COMMAND [OPTION]... [WORD]...\n\ncommands:\n", to);
+          "usage: roux COMMAND [OPTION]... [WORD]...\n\ncommands:\n",
+          to);
     for (int i = 0; i < command_count; i++) {
         print_row(to, commands[i]->name, commands[i]->summary);
     }
     fputs("\n  roux COMMAND --help       what it takes, with examples\n"
-          "  roux --version            the version\n\nexit codes:\n", to);
+          "  roux --version            the version\n\nexit codes:\n",
+          to);
     for (int i = 0; i < EXIT_CODES; i++) {
         fprintf(to, "  %-4d%s\n", exit_codes[i].code, exit_codes[i].what);
     }
     fputs("\nfirst steps:\n"
           "  roux tokenize --bytes book.txt --out data --width 256\n"
           "  roux check recipe.yaml model.data.train_dir=data/train\n"
-          "  roux train recipe.yaml model.data.train_dir=data/train\n", to);
+          "  roux train recipe.yaml model.data.train_dir=data/train\n",
+          to);
 }
 
 /* ---- the manual page ---- */
@@ -179,11 +183,16 @@ void manual_print(FILE *to)
           ".TH ROUX 1 \"\" \"roux " ROUX_VERSION "\" \"User Commands\"\n"
           ".SH NAME\nroux \\- trains language models from recipes\n"
           ".SH SYNOPSIS\n\\fBroux\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR]... [\\fIWORD\\fR]...\n"
-          ".SH DESCRIPTION\n", to);
-    fputs("A recipe in YAML says which model is trained on which data, and how. \\fBroux\\fR checks it, plans its memory,\n"
-          "and is the trainer that the job runs. Options and words may stand in any order; what follows \\fB\\-\\-\\fR is\n"
-          "never an option. Overrides are written \\fIkey=value\\fR, \\fI+key=value\\fR, \\fI++key=value\\fR or \\fI~key\\fR.\n"
-          ".SH COMMANDS\n", to);
+          ".SH DESCRIPTION\n",
+          to);
+    fputs("A recipe in YAML says which model is trained on which data, and how. \\fBroux\\fR "
+          "checks it, plans its memory,\n"
+          "and is the trainer that the job runs. Options and words may stand in any order; what "
+          "follows \\fB\\-\\-\\fR is\n"
+          "never an option. Overrides are written \\fIkey=value\\fR, \\fI+key=value\\fR, "
+          "\\fI++key=value\\fR or \\fI~key\\fR.\n"
+          ".SH COMMANDS\n",
+          to);
     for (int i = 0; i < command_count; i++) {
         manual_command(to, commands[i]);
     }

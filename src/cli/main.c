@@ -26,7 +26,8 @@ static int unknown_command(const char *word)
     if (nearest != NULL) {
         return cli_fail(fail(ERR_RECIPE, "unknown command '%s'; did you mean %s?", word, nearest));
     }
-    return cli_fail(fail(ERR_RECIPE, "unknown command '%s'; roux --help lists what there is", word));
+    return cli_fail(
+        fail(ERR_RECIPE, "unknown command '%s'; roux --help lists what there is", word));
 }
 
 static int run_command(const struct command *c, int argc, char **argv)
@@ -59,7 +60,8 @@ static int dispatch(int argc, char **argv)
         puts("roux " ROUX_VERSION);
     } else if (strcmp(word, "--manual") == 0) {
         manual_print(stdout);
-    } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+    } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ||
+               strcmp(word, "help") == 0) {
         c = argc > 2 ? command_find(argv[2]) : NULL;
         if (argc > 2 && c == NULL) {
             return unknown_command(argv[2]);
@@ -73,7 +75,8 @@ static int dispatch(int argc, char **argv)
         help_print(stderr);
         return 2;
     } else if (word[0] == '-') {
-        return cli_fail(fail(ERR_RECIPE, "unknown option %s; roux --help lists what there is", word));
+        return cli_fail(
+            fail(ERR_RECIPE, "unknown option %s; roux --help lists what there is", word));
     } else {
         return unknown_command(word);
     }
@@ -91,7 +94,8 @@ static int close_output(int code)
         return code;
     }
     code = code != 0 ? code : status_exit_code(ERR_IO);
-    fprintf(stderr, "roux: error: standard output: %s\n", errno != 0 ? strerror(errno) : "not all could be written");
+    fprintf(stderr, "roux: error: standard output: %s\n",
+            errno != 0 ? strerror(errno) : "not all could be written");
     return code;
 }
 

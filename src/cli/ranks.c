@@ -24,8 +24,9 @@ static size_t add_words(struct arena *a, const char **argv, size_t at, const str
         if (strcmp(g->option->name, "ranks") == 0) {
             continue;
         }
-        argv[at++] = g->option->kind == OPTION_FLAG ? arena_format(a, "--%s", g->option->name)
-                                                    : arena_format(a, "--%s=%s", g->option->name, g->text);
+        argv[at++] = g->option->kind == OPTION_FLAG
+                         ? arena_format(a, "--%s", g->option->name)
+                         : arena_format(a, "--%s=%s", g->option->name, g->text);
     }
     argv[at++] = "--";
     for (int i = 0; i < args->word_count; i++) {
@@ -38,7 +39,8 @@ static status become_mpirun(struct arena *a, const struct args *args, int ranks)
 {
     static char self[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    const char **argv = arena_take_array(a, (size_t)(args->given_count + args->word_count) + 16, sizeof *argv);
+    const char **argv =
+        arena_take_array(a, (size_t)(args->given_count + args->word_count) + 16, sizeof *argv);
     size_t at = 0;
 
     if (length < 0) {
@@ -64,7 +66,10 @@ static status become_mpirun(struct arena *a, const struct args *args, int ranks)
     fflush(NULL);
     execvp("mpirun", (char *const *)argv);
     if (errno == ENOENT) {
-        return fail(ERR_UNSUPPORTED, "--ranks %d needs mpirun, which is not there; install Open MPI (Debian: openmpi-bin)", ranks);
+        return fail(
+            ERR_UNSUPPORTED,
+            "--ranks %d needs mpirun, which is not there; install Open MPI (Debian: openmpi-bin)",
+            ranks);
     }
     return fail(ERR_IO, "mpirun: %s", strerror(errno));
 }
@@ -75,7 +80,8 @@ status ranks_start(const struct args *args, int ranks)
     status s;
 
     if (getenv("OMPI_COMM_WORLD_SIZE") != NULL || getenv("PMIX_RANK") != NULL) {
-        return fail(ERR_RECIPE, "--ranks starts mpirun, but this process was started by a launcher already; leave --ranks out");
+        return fail(ERR_RECIPE, "--ranks starts mpirun, but this process was started by a launcher "
+                                "already; leave --ranks out");
     }
     s = become_mpirun(&a, args, ranks);
     arena_release(&a);

@@ -15,15 +15,18 @@ struct reading {
 static status rectangle_check(const struct reading *r, const struct tensor_entry *e)
 {
     if (e->dtype != DT_I64 && e->dtype != DT_I32) {
-        return fail(ERR_FORMAT, "%s: tensor %s is %s; it must be I64 or I32", r->file->path, e->name, dtype_name(e->dtype));
+        return fail(ERR_FORMAT, "%s: tensor %s is %s; it must be I64 or I32", r->file->path,
+                    e->name, dtype_name(e->dtype));
     }
     if (e->rank != 2) {
-        return fail(ERR_FORMAT, "%s: tensor %s has %d dimension%s; it must have two, sequences and positions", r->file->path,
-                    e->name, e->rank, e->rank == 1 ? "" : "s");
+        return fail(ERR_FORMAT,
+                    "%s: tensor %s has %d dimension%s; it must have two, sequences and positions",
+                    r->file->path, e->name, e->rank, e->rank == 1 ? "" : "s");
     }
     if (r->B != 0 && (e->shape[0] != r->B || e->shape[1] != r->S)) {
-        return fail(ERR_FORMAT, "%s: tensor %s is [%lld, %lld], but input_ids is [%lld, %lld]", r->file->path, e->name,
-                    (long long)e->shape[0], (long long)e->shape[1], (long long)r->B, (long long)r->S);
+        return fail(ERR_FORMAT, "%s: tensor %s is [%lld, %lld], but input_ids is [%lld, %lld]",
+                    r->file->path, e->name, (long long)e->shape[0], (long long)e->shape[1],
+                    (long long)r->B, (long long)r->S);
     }
     return OK;
 }
@@ -35,7 +38,9 @@ static status column_read(const struct reading *r, const char *name, bool needed
 
     *out = NULL;
     if (e == NULL) {
-        return needed ? fail(ERR_FORMAT, "%s: tensor %s is missing; a batch has input_ids and labels, both [sequences, positions]",
+        return needed ? fail(ERR_FORMAT,
+                             "%s: tensor %s is missing; a batch has input_ids and labels, both "
+                             "[sequences, positions]",
                              r->file->path, name)
                       : OK;
     }
@@ -46,20 +51,20 @@ static status column_read(const struct reading *r, const char *name, bool needed
 
 static status wrong(const struct reading *r, const char *name, int64_t at, const char *what)
 {
-    return fail(ERR_FORMAT, "%s: tensor %s: row %lld, position %lld: %s", r->file->path, name, (long long)(at / r->S),
-                (long long)(at % r->S), what);
+    return fail(ERR_FORMAT, "%s: tensor %s: row %lld, position %lld: %s", r->file->path, name,
+                (long long)(at / r->S), (long long)(at % r->S), what);
 }
 
-static status tokens_check(const struct reading *r, const char *name, const int64_t *values, int64_t vocabulary, bool is_label,
-                           int32_t **out)
+static status tokens_check(const struct reading *r, const char *name, const int64_t *values,
+                           int64_t vocabulary, bool is_label, int32_t **out)
 {
     *out = arena_take_array(r->arena, (size_t)(r->B * r->S), sizeof **out);
     for (int64_t i = 0; i < r->B * r->S; i++) {
         if ((values[i] < 0 || values[i] >= vocabulary) && !(is_label && values[i] == NOT_SCORED)) {
             char what[128];
 
-            snprintf(what, sizeof what, "%lld is not an id of the vocabulary of %lld%s", (long long)values[i],
-                     (long long)vocabulary, is_label ? ", nor -100" : "");
+            snprintf(what, sizeof what, "%lld is not an id of the vocabulary of %lld%s",
+                     (long long)values[i], (long long)vocabulary, is_label ? ", nor -100" : "");
             return wrong(r, name, i, what);
         }
         (*out)[i] = (int32_t)values[i];
@@ -76,7 +81,8 @@ static void starts_of_documents(const struct reading *r, const int64_t *document
     }
 }
 
-static status starts_of_positions(const struct reading *r, const int64_t *positions, int32_t *starts)
+static status starts_of_positions(const struct reading *r, const int64_t *positions,
+                                  int32_t *starts)
 {
     for (int64_t i = 0; i < r->B * r->S; i++) {
         int32_t at = (int32_t)(i % r->S);
@@ -88,8 +94,10 @@ static status starts_of_positions(const struct reading *r, const int64_t *positi
         } else {
             char what[128];
 
-            snprintf(what, sizeof what, "%lld is neither 0, which starts a document, nor one more than the position before",
-                     (long long)positions[i]);
+            snprintf(
+                what, sizeof what,
+                "%lld is neither 0, which starts a document, nor one more than the position before",
+                (long long)positions[i]);
             return wrong(r, "position_ids", i, what);
         }
     }
@@ -118,9 +126,12 @@ static status extents_read(struct reading *r)
     if (e == NULL || e->rank != 2) {
         return OK; /* column_read says so */
     }
-    if (e->shape[0] < 1 || e->shape[1] < 1 || e->shape[1] > BATCH_TOKENS || e->shape[0] > BATCH_TOKENS / e->shape[1]) {
-        return fail(ERR_FORMAT, "%s: tensor input_ids is [%lld, %lld]; a batch has at least one token and at most %d", r->file->path,
-                    (long long)e->shape[0], (long long)e->shape[1], BATCH_TOKENS);
+    if (e->shape[0] < 1 || e->shape[1] < 1 || e->shape[1] > BATCH_TOKENS ||
+        e->shape[0] > BATCH_TOKENS / e->shape[1]) {
+        return fail(
+            ERR_FORMAT,
+            "%s: tensor input_ids is [%lld, %lld]; a batch has at least one token and at most %d",
+            r->file->path, (long long)e->shape[0], (long long)e->shape[1], BATCH_TOKENS);
     }
     r->B = e->shape[0];
     r->S = e->shape[1];
@@ -142,13 +153,14 @@ static status columns_read(struct reading *r, int64_t vocabulary, struct batch_f
     return OK;
 }
 
-status batch_file_read(struct batch_file *out, struct arena *a, const char *path, int64_t vocabulary)
+status batch_file_read(struct batch_file *out, struct arena *a, const char *path,
+                       int64_t vocabulary)
 {
     struct tensor_file f = { 0 };
     struct reading r = { .file = &f, .arena = a };
     status s;
 
-    *out = (struct batch_file) { 0 };
+    *out = (struct batch_file){ 0 };
     TRY_OR(close_file, s, tensor_file_open(&f, a, path));
     s = columns_read(&r, vocabulary, out);
 close_file:

@@ -12,6 +12,7 @@ struct batch_file {
 };
 
 /* Everything in the file that is used is checked. Memory is the arena's. */
-MUST_USE status batch_file_read(struct batch_file *out, struct arena *a, const char *path, int64_t vocabulary);
+MUST_USE status batch_file_read(struct batch_file *out, struct arena *a, const char *path,
+                                int64_t vocabulary);
 
 #endif

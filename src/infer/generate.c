@@ -46,14 +46,18 @@ static status check_prompt(const struct generation *g)
         return fail(ERR_RECIPE, "the prompt is empty; it needs at least one token");
     }
     if (o->prompt_count >= g->spec.max_positions) {
-        return fail(ERR_RECIPE, "the prompt has %lld tokens, but the model has %lld positions (max_position_embeddings), of which "
-                    "one must be left for a new token; shorten the prompt", (long long)o->prompt_count,
-                    (long long)g->spec.max_positions);
+        return fail(ERR_RECIPE,
+                    "the prompt has %lld tokens, but the model has %lld positions "
+                    "(max_position_embeddings), of which "
+                    "one must be left for a new token; shorten the prompt",
+                    (long long)o->prompt_count, (long long)g->spec.max_positions);
     }
     for (int64_t i = 0; i < o->prompt_count; i++) {
         if (o->prompt[i] < 0 || o->prompt[i] >= g->spec.vocab) {
-            return fail(ERR_RECIPE, "token %lld of the prompt is %lld, which is not an id of the vocabulary of %lld", (long long)i,
-                        (long long)o->prompt[i], (long long)g->spec.vocab);
+            return fail(
+                ERR_RECIPE,
+                "token %lld of the prompt is %lld, which is not an id of the vocabulary of %lld",
+                (long long)i, (long long)o->prompt[i], (long long)g->spec.vocab);
         }
     }
     return OK;
@@ -66,7 +70,7 @@ static status write_program(struct generation *g)
 
     program_init(p, "generate", &g->arena, &g->mesh, g->o->real);
     g->inputs = model_inputs(p, 1, g->bound);
-    g->length = program_state(p, "length", DT_I64, shape_1(1), (struct place) { { 0 } });
+    g->length = program_state(p, "length", DT_I64, shape_1(1), (struct place){ { 0 } });
     program_live(p, g->inputs.ids, 1, g->length);
     program_live(p, g->inputs.targets, 1, g->length);
     program_live(p, g->inputs.positions, 1, g->length);
@@ -107,7 +111,8 @@ static status set_up(struct generation *g)
 
     TRY(hf_config_read(&g->spec, &g->arena, o->model));
     TRY(check_prompt(g));
-    g->bound = o->most < g->spec.max_positions - o->prompt_count ? o->prompt_count + o->most : g->spec.max_positions;
+    g->bound = o->most < g->spec.max_positions - o->prompt_count ? o->prompt_count + o->most
+                                                                 : g->spec.max_positions;
     g->threads = infer_threads(o->threads);
     g->scores = arena_take_array(&g->arena, (size_t)g->spec.vocab, sizeof *g->scores);
     g->narrow = arena_take_array(&g->arena, (size_t)g->spec.vocab, sizeof *g->narrow);
@@ -142,8 +147,12 @@ static status read_scores(struct generation *g)
     }
     for (int64_t i = 0; i < V; i++) {
         if (!isfinite(g->scores[i])) {
-            return fail(ERR_FORMAT, "%s: the logit of token %lld at position %lld is %s; the model's numbers overflow in this "
-                        "precision", g->o->model, (long long)i, (long long)(g->live - 1), isnan(g->scores[i]) ? "NaN" : "infinite");
+            return fail(ERR_FORMAT,
+                        "%s: the logit of token %lld at position %lld is %s; the model's numbers "
+                        "overflow in this "
+                        "precision",
+                        g->o->model, (long long)i, (long long)(g->live - 1),
+                        isnan(g->scores[i]) ? "NaN" : "infinite");
         }
     }
     return OK;
@@ -200,7 +209,8 @@ static status next_token(struct generation *g, int64_t number, int64_t *id)
     return OK;
 }
 
-static status go_on(struct generation *g, generate_each_fn *each, void *user, struct generate_report *report)
+static status go_on(struct generation *g, generate_each_fn *each, void *user,
+                    struct generate_report *report)
 {
     report->positions = g->spec.max_positions;
     report->end = END_MOST;
@@ -226,13 +236,14 @@ static status go_on(struct generation *g, generate_each_fn *each, void *user, st
     return OK;
 }
 
-status generate_run(const struct generate_options *o, generate_each_fn *each, void *user, struct generate_report *report)
+status generate_run(const struct generate_options *o, generate_each_fn *each, void *user,
+                    struct generate_report *report)
 {
     struct generation g = { .o = o };
     double start;
     status s;
 
-    *report = (struct generate_report) { 0 };
+    *report = (struct generate_report){ 0 };
     s = set_up(&g);
     if (s == OK) {
         start = clock_seconds();
@@ -261,15 +272,20 @@ static const char *tokenizer_of(struct arena *a, const char *model)
     return NULL;
 }
 
-status generate_text_prompt(struct arena *a, const char *model, const char *text, int64_t **ids, int64_t *count)
+status generate_text_prompt(struct arena *a, const char *model, const char *text, int64_t **ids,
+                            int64_t *count)
 {
     struct model_spec spec;
     const char *tokenizer = tokenizer_of(a, model);
 
     TRY(hf_config_read(&spec, a, model));
     if (tokenizer != NULL || spec.vocab > BYTES + SPECIAL_IDS) {
-        return fail(ERR_UNSUPPORTED, "%s: a prompt of text needs a model of bytes, but this one has %s%s; tokenizers are not built "
-                    "yet, give --prompt-ids", model, tokenizer != NULL ? "the tokenizer " : "a vocabulary of more than 512 ids",
+        return fail(ERR_UNSUPPORTED,
+                    "%s: a prompt of text needs a model of bytes, but this one has %s%s; "
+                    "tokenizers are not built "
+                    "yet, give --prompt-ids",
+                    model,
+                    tokenizer != NULL ? "the tokenizer " : "a vocabulary of more than 512 ids",
                     tokenizer != NULL ? tokenizer : "");
     }
     *count = (int64_t)strlen(text);
@@ -277,8 +293,10 @@ status generate_text_prompt(struct arena *a, const char *model, const char *text
     for (int64_t i = 0; i < *count; i++) {
         (*ids)[i] = (unsigned char)text[i];
         if ((*ids)[i] >= spec.vocab) {
-            return fail(ERR_RECIPE, "%s: byte %lld of the prompt is 0x%02x, beyond the vocabulary of %lld; give --prompt-ids", model,
-                        (long long)i, (unsigned)(*ids)[i], (long long)spec.vocab);
+            return fail(ERR_RECIPE,
+                        "%s: byte %lld of the prompt is 0x%02x, beyond the vocabulary of %lld; "
+                        "give --prompt-ids",
+                        model, (long long)i, (unsigned)(*ids)[i], (long long)spec.vocab);
         }
     }
     return OK;

@@ -36,18 +36,18 @@ struct probe_options {
     enum dtype real;           /* DT_F32 or DT_F64 */
     int threads;               /* of this rank; 0 = all that this process may use */
     int tensor, shard;         /* degrees; what is left of the world are replicas. 0 means 1 */
-    bool recompute;            /* repeat layers in the backward pass instead of keeping their activations */
-    bool test_finite;          /* stop at the first value that is not finite: ERR_FORMAT naming it */
+    bool recompute;   /* repeat layers in the backward pass instead of keeping their activations */
+    bool test_finite; /* stop at the first value that is not finite: ERR_FORMAT naming it */
 };
 
 struct probe_report {
     const char *family, *kernels;
     int64_t B, S, vocabulary, parameters;
-    int64_t targets;   /* valid ones */
+    int64_t targets; /* valid ones */
     double loss;
-    int gradients;     /* tensors */
-    int ignored;       /* tensors of the model's files that it has no use for */
-    bool logits;       /* whether they were written */
+    int gradients; /* tensors */
+    int ignored;   /* tensors of the model's files that it has no use for */
+    bool logits;   /* whether they were written */
     int threads;
 };
 
@@ -56,7 +56,8 @@ struct probe_report {
  * divide by D; the result is written by rank 0. ERR_MISSING, ERR_FORMAT (file, tensor, row, position), ERR_UNSUPPORTED,
  * ERR_RECIPE for degrees that do not fit, ERR_MEMORY, ERR_IO, ERR_PEER. Texts of `report` live in `a`.
  */
-MUST_USE status probe_run(const struct probe_options *o, struct comm *world, struct arena *a, struct probe_report *report);
+MUST_USE status probe_run(const struct probe_options *o, struct comm *world, struct arena *a,
+                          struct probe_report *report);
 
 /* ---- generate ---- */
 
@@ -64,21 +65,26 @@ struct generate_options {
     const char *model;
     const int64_t *prompt; /* [prompt_count]; no token is added to it */
     int64_t prompt_count;
-    int64_t most;          /* new tokens, at least 1 */
-    double temperature;    /* 0: the likeliest token, the lowest id among equals; else softmax(logits / temperature) */
-    uint64_t seed;         /* the random number of new token n is a function of (seed, n) */
+    int64_t most; /* new tokens, at least 1 */
+    double
+        temperature; /* 0: the likeliest token, the lowest id among equals; else softmax(logits / temperature) */
+    uint64_t seed; /* the random number of new token n is a function of (seed, n) */
     enum dtype real;
     int threads;
 };
 
-enum generate_end { END_MOST, END_TEXT, END_CONTEXT }; /* as many as asked for; an end-of-text id; no positions left */
+enum generate_end {
+    END_MOST,
+    END_TEXT,
+    END_CONTEXT
+}; /* as many as asked for; an end-of-text id; no positions left */
 
 struct generate_report {
     int64_t tokens;
     enum generate_end end;
-    int64_t end_id;        /* of END_TEXT; it was not given to `each` */
-    int64_t positions;     /* that the model has */
-    double seconds;        /* of the tokens alone */
+    int64_t end_id;    /* of END_TEXT; it was not given to `each` */
+    int64_t positions; /* that the model has */
+    double seconds;    /* of the tokens alone */
 };
 
 /* One new token. A status other than OK ends the generation with it. */
@@ -88,13 +94,15 @@ typedef status generate_each_fn(void *user, int64_t id);
  * On this rank alone. ERR_RECIPE for an empty prompt, one with ids outside the vocabulary, or one that leaves no position
  * free; ERR_FORMAT where logits are not finite; and what loading a model can say.
  */
-MUST_USE status generate_run(const struct generate_options *o, generate_each_fn *each, void *user, struct generate_report *report);
+MUST_USE status generate_run(const struct generate_options *o, generate_each_fn *each, void *user,
+                             struct generate_report *report);
 
 /*
  * A text as a prompt of bytes, one token a byte, for models without a tokenizer (vocabulary of 256 bytes and at most as many
  * special ids). ERR_UNSUPPORTED where the folder has a tokenizer or a larger vocabulary, ERR_RECIPE for a byte without id.
  */
-MUST_USE status generate_text_prompt(struct arena *a, const char *model, const char *text, int64_t **ids, int64_t *count);
+MUST_USE status generate_text_prompt(struct arena *a, const char *model, const char *text,
+                                     int64_t **ids, int64_t *count);
 
 /*
  * Bytes to a terminal or pipe so that no UTF-8 sequence is ever half written: what may still become one waits. Bytes that

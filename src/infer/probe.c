@@ -42,8 +42,10 @@ static status degrees(const struct probe *p, int size[AXIS_COUNT])
     int T = p->o->tensor > 0 ? p->o->tensor : 1, S = p->o->shard > 0 ? p->o->shard : 1;
 
     if (T > p->world->size || S > p->world->size / T || p->world->size % (T * S) != 0) {
-        return fail(ERR_RECIPE, "tensor degree %d times shard degree %d does not divide the %d rank%s of this job", T, S,
-                    p->world->size, p->world->size == 1 ? "" : "s");
+        return fail(
+            ERR_RECIPE,
+            "tensor degree %d times shard degree %d does not divide the %d rank%s of this job", T,
+            S, p->world->size, p->world->size == 1 ? "" : "s");
     }
     size[AXIS_TP] = T;
     size[AXIS_EP] = 1;
@@ -67,13 +69,16 @@ static void deal_rows(struct probe *p)
 
     batch_make(&p->batch, p->arena, slots, S);
     for (int64_t slot = 0; slot < slots; slot++) {
-        int64_t i = slot * D + mesh_data_index(&p->mesh);
-        struct row row = { .length = S, .ids = p->file.ids + i * S, .labels = p->file.labels + i * S,
-                           .starts = p->file.starts + i * S, .file = p->o->batch, .line = i + 1 };
+        int64_t i = slot * D + mesh_data_index(&p->mesh), at = i * S;
+        struct row row = { .length = S, .file = p->o->batch, .line = i + 1 };
 
-        if (i < p->file.B) {
-            batch_put(&p->batch, slot, &row);
+        if (i >= p->file.B) {
+            break;
         }
+        row.ids = p->file.ids + at;
+        row.labels = p->file.labels + at;
+        row.starts = p->file.starts + at;
+        batch_put(&p->batch, slot, &row);
     }
 }
 
@@ -87,7 +92,8 @@ static status write_learn(struct probe *p)
 
     program_init(&p->learn, "learn", p->arena, &p->mesh, p->o->real);
     p->learn_inputs = model_inputs(&p->learn, p->batch.B, p->batch.S);
-    p->scalars = program_state(&p->learn, "scalars", DT_I64, shape_1(SCALAR_WORDS), (struct place) { { 0 } });
+    p->scalars =
+        program_state(&p->learn, "scalars", DT_I64, shape_1(SCALAR_WORDS), (struct place){ { 0 } });
     loss = model_loss(&p->learn, &p->model, &p->learn_inputs, flags);
     TRY(program_backward(&p->learn, loss));
     op_exact_sum(&p->learn, loss, p->scalars, SCALAR_LOSS);
@@ -138,7 +144,8 @@ static status set_up(struct probe *p, int *ignored)
     if (p->wants_logits) {
         TRY(write_judge(p));
     }
-    TRY(comm_agree(p->world, device_open(&p->device, p->kernels, &p->mesh, p->threads, &p->residents)));
+    TRY(comm_agree(p->world,
+                   device_open(&p->device, p->kernels, &p->mesh, p->threads, &p->residents)));
     return comm_agree(p->world, load_weights(p, ignored));
 }
 
@@ -151,8 +158,9 @@ static status run_program(struct probe *p, const struct program *program)
 
     TRY(program_run(program, &p->device, &options));
     if (bad != NULL) {
-        return fail(ERR_FORMAT, "%s: %s of the program %s is the first value with a NaN or an infinity", p->o->model, bad,
-                    program->name);
+        return fail(ERR_FORMAT,
+                    "%s: %s of the program %s is the first value with a NaN or an infinity",
+                    p->o->model, bad, program->name);
     }
     return OK;
 }
@@ -209,7 +217,8 @@ static void declare(struct writing *w)
         for (int k = 0; k < weights->segments[i].count; k++) {
             const struct weight_part *q = &weights->segments[i].parts[k];
 
-            tensor_writer_declare(&w->writer, arena_format(p->arena, "grad.%s", q->name), p->o->real, q->rank, q->whole);
+            tensor_writer_declare(&w->writer, arena_format(p->arena, "grad.%s", q->name),
+                                  p->o->real, q->rank, q->whole);
         }
     }
 }
@@ -288,7 +297,9 @@ static status write_result(struct probe *p, struct probe_report *report)
         w.failed = begin_result(&w, report->loss);
     }
     TRY_OR(abandon, s, comm_agree(p->world, w.failed));
-    TRY_OR(abandon, s, weights_collect(p->model.weights, &p->device, &p->learn, "grad.weight.", take_gradient, &w));
+    TRY_OR(abandon, s,
+           weights_collect(p->model.weights, &p->device, &p->learn, "grad.weight.", take_gradient,
+                           &w));
     if (w.writes && w.failed == OK) {
         w.failed = tensor_writer_finish(&w.writer);
     }
@@ -306,21 +317,30 @@ static status probe_all(struct probe *p, struct probe_report *report)
 
     TRY(set_up(p, &ignored));
     TRY(run_both(p));
-    *report = (struct probe_report) { .family = p->spec.family->name, .kernels = p->kernels->family, .B = p->file.B, .S = p->file.S,
-                                      .vocabulary = p->spec.vocab, .parameters = spec_parameters(&p->spec), .ignored = ignored,
-                                      .threads = p->threads };
+    *report = (struct probe_report){ .family = p->spec.family->name,
+                                     .kernels = p->kernels->family,
+                                     .B = p->file.B,
+                                     .S = p->file.S,
+                                     .vocabulary = p->spec.vocab,
+                                     .parameters = spec_parameters(&p->spec),
+                                     .ignored = ignored,
+                                     .threads = p->threads };
     read_loss(p, report);
     return p->o->out == NULL ? OK : write_result(p, report);
 }
 
-status probe_run(const struct probe_options *o, struct comm *world, struct arena *a, struct probe_report *report)
+status probe_run(const struct probe_options *o, struct comm *world, struct arena *a,
+                 struct probe_report *report)
 {
-    struct probe p = { .o = o, .world = world, .arena = a, .threads = infer_threads(o->threads),
+    struct probe p = { .o = o,
+                       .world = world,
+                       .arena = a,
+                       .threads = infer_threads(o->threads),
                        .wants_logits = world->size == 1 && o->out != NULL };
     int size[AXIS_COUNT];
     status s;
 
-    *report = (struct probe_report) { 0 };
+    *report = (struct probe_report){ 0 };
     TRY(degrees(&p, size));
     TRY(mesh_open(&p.mesh, world, size));
     residents_init(&p.residents, a);

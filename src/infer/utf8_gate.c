@@ -6,7 +6,11 @@
 /* How long the sequence is that begins with this byte; 0 if none does. */
 static int length_of(unsigned char first)
 {
-    return first < 0x80 ? 1 : first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
+    return first < 0x80                    ? 1
+           : first >= 0xc2 && first < 0xe0 ? 2
+           : first >= 0xe0 && first < 0xf0 ? 3
+           : first >= 0xf0 && first < 0xf5 ? 4
+                                           : 0;
 }
 
 /* Whether what waits can still become a well-formed sequence: filled up with the least bytes that may follow, it is one. */
@@ -47,7 +51,8 @@ int utf8_gate_put(struct utf8_gate *g, unsigned char byte, char out[8])
         return 0;
     }
     /* Where the byte does not go on with what waited before it, it may begin the next sequence. */
-    if (g->count > 1 && text_utf8_valid((const char *)g->waiting, (size_t)g->count) != (size_t)g->count) {
+    if (g->count > 1 &&
+        text_utf8_valid((const char *)g->waiting, (size_t)g->count) != (size_t)g->count) {
         g->count--;
         count = utf8_gate_end(g, out);
         g->waiting[g->count++] = byte;

@@ -125,7 +125,7 @@ below "planning 20,000 values" "$("$build/bench/plan" 20000 | sed 's/.*: \([0-9.
 if [ "${SHORT:-}" = 1 ]; then
     line skip "interop, sanitizers, fuzzers" "SHORT=1"
 else
-    try "transformers loads our export and gives our logits; safetensors reads it" 'PASS|agree|passed' bash tests/interop/run.sh
+    try "transformers loads our export and gives our logits; safetensors reads it" 'PASS|agree|passed' bash tests/interop/run.sh --export tests/golden/models/llama-*
     try "make sanitize" 'tests passed|passed under' make sanitize
     try "make fuzz, ${FUZZ_SECONDS:-60} s a parser" 'executions|PASS|without a finding' make fuzz FUZZ_SECONDS="${FUZZ_SECONDS:-60}"
     grep -E 'executions' "$work/out" | sed 's/^/      /'

@@ -6,58 +6,12 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/philox.h"
-#include "base/text.h"
-#include "support/expect.h"
-#include "train/trainer.h"
+#include "train/tiny_train.h"
 
-enum { STEPS = 5, WIDTH = 16, VOCAB = 37 };
+enum { STEPS = 5 };
 
 static struct comm world;
 static char folder[256];
-
-/* ---- rows: some short, some without targets, some of two documents ---- */
-
-static void write_row(struct text *out, int64_t row)
-{
-    struct philox_stream s = philox_stream_make(9, "rows");
-    int64_t length = row % 4 == 3 ? WIDTH * 2 / 3 : WIDTH, cut = row % 3 == 2 ? 7 : WIDTH;
-
-    text_add(out, "{\"input_ids\":[");
-    for (int64_t i = 0; i < length; i++) {
-        text_add_format(out, "%s%lld", i > 0 ? "," : "", (long long)philox_below(&s, (uint64_t)(row * WIDTH + i), VOCAB));
-    }
-    text_add(out, "],\"attention_mask\":[");
-    for (int64_t i = 0; i < length; i++) {
-        text_add(out, i > 0 ? ",1" : "1");
-    }
-    text_add(out, "],\"labels\":[");
-    for (int64_t i = 0; i < length; i++) {
-        int64_t id = philox_below(&s, (uint64_t)(row * WIDTH + i), VOCAB);
-
-        text_add_format(out, "%s%lld", i > 0 ? "," : "", (long long)(row % 5 == 4 || i % 6 == 5 ? -100 : id));
-    }
-    text_add(out, "],\"document_ids\":[");
-    for (int64_t i = 0; i < length; i++) {
-        text_add(out, i > 0 ? "," : "");
-        text_add(out, i < cut ? "0" : "1");
-    }
-    text_add(out, "]}\n");
-}
-
-static void write_rows(void)
-{
-    struct text t = { 0 };
-    char path[300];
-
-    for (int64_t row = 0; row < 53; row++) {
-        write_row(&t, row);
-    }
-    snprintf(path, sizeof path, "%s/rows.json", folder);
-    EXPECT_OK(file_replace(path, t.data, t.length));
-    text_release(&t);
-}
 
 /* ---- specs ---- */
 
@@ -71,34 +25,15 @@ static const char *dirs[1];
 
 static void spec_of(struct train_spec *s, const struct mesh_case *m, bool alone)
 {
-    int D = m->S * m->R;
-
-    *s = (struct train_spec) { .name = "ranks", .recipe_text = "", .real = m->real, .threads = 1, .B = alone ? 2 * D : 2,
-                               .S = WIDTH, .accumulate = 3, .val_B = 1, .seed = 5, .train_dirs = dirs, .train_dir_count = 1,
-                               .beta1 = 0.9, .beta2 = 0.95, .decay = 0.1, .eps = 1e-8, .grad_clip = 1, .max_steps = STEPS,
-                               .max_skipped = 3, .recompute = m->recompute, .regather = m->regather };
-    s->schedule = (struct schedule) { .lr = 1e-2, .min_lr = 1e-3, .warmup = 2, .horizon = STEPS };
-    s->log_dir = s->checkpoint_dir = folder;
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        s->size[a] = 1;
-    }
+    tiny_spec(s, dirs, m->real, alone ? 2 * m->S * m->R : 2, STEPS);
+    s->model.tied = m->tied;
+    s->recompute = m->recompute;
+    s->regather = m->regather;
     if (!alone) {
         s->size[AXIS_TP] = m->T;
         s->size[AXIS_DS] = m->S;
         s->size[AXIS_REPLICA] = m->R;
     }
-    spec_default(&s->model, family_find("llama"));
-    s->model.vocab = VOCAB;
-    s->model.width = 24;
-    s->model.ffn = 40;
-    s->model.layers = 2;
-    s->model.heads = 4;
-    s->model.groups = 2;
-    s->model.head_dim = 8;
-    s->model.max_positions = WIDTH;
-    s->model.init_std = 0.1;
-    s->model.tied = m->tied;
-    EXPECT_OK(spec_finish(&s->model, "test"));
 }
 
 /* ---- what a run leaves ---- */
@@ -260,7 +195,7 @@ int main(void)
     if (world.rank == 0) {
         snprintf(folder, sizeof folder, "%s/roux-ranks-XXXXXX", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
         assert_non_null(mkdtemp(folder));
-        write_rows();
+        tiny_write_rows(folder, false);
     }
     EXPECT_OK(comm_run(&world, &name));
     dirs[0] = folder;

@@ -52,9 +52,9 @@ static status see_numbers(struct golden *g, const char *name, const struct pass 
     TRY(tensor_take(f, a, "logits.f64", count, &logits));
     TRY(tensor_take(f, a, "loss.f64", 1, &loss));
     TRY(see_gradients(p, a, f, t->gradient, &gradients));
-    check_figure(g, largest_difference(p->logits, logits, count), t->logits, "%s logits in %s", name, real_name(p->real));
-    check_figure(g, relative(p->loss, *loss), t->loss, "%s loss in %s", name, real_name(p->real));
-    check_worst(g, &gradients, "%s gradients in %s", name, real_name(p->real));
+    check_figure(g, largest_difference(p->logits, logits, count), t->logits, "%s %s: logits", name, real_name(p->real));
+    check_figure(g, relative(p->loss, *loss), t->loss, "%s %s: loss", name, real_name(p->real));
+    check_worst(g, &gradients, "%s %s: gradients", name, real_name(p->real));
     return OK;
 }
 
@@ -65,9 +65,9 @@ static void expect_same(struct golden *g, const char *name, const char *what, co
 {
     const char *differs;
 
-    if (check_ok(g, pass_run(other, a), "%s %s in %s", name, what, real_name(base->real))) {
+    if (check_ok(g, pass_run(other, a), "%s %s: %s", name, real_name(base->real), what)) {
         differs = pass_difference(base, other);
-        check_true(g, differs == NULL, "%s %s in %s: %s%s", name, what, real_name(base->real),
+        check_true(g, differs == NULL, "%s %s: %s: %s%s", name, real_name(base->real), what,
                    differs == NULL ? "the same bits" : "differs in ", differs == NULL ? "" : differs);
     }
     pass_release(other);
@@ -111,12 +111,12 @@ static void same_bits(struct golden *g, const struct golden_case *c, const struc
 
     other.flags ^= MODEL_RECOMPUTE;
     other.threads = 2;
-    expect_same(g, c->name, "with layers recomputed, by two threads,", base, &other, a);
+    expect_same(g, c->name, "layers recomputed, two threads", base, &other, a);
     if (rows->positions != NULL) {
         other = like(base, c->folder);
         rows_batch(rows, a, PACKED_BY_POSITIONS, &batch);
         other.batch = &batch;
-        expect_same(g, c->name, "with documents by position_ids alone", base, &other, a);
+        expect_same(g, c->name, "documents by position_ids alone", base, &other, a);
     }
     if (file_is_there(path_join(a, c->folder, "config.older.json")) &&
         check_ok(g, older_folder(g, c, a, &older), "%s config.older.json", c->name)) {
@@ -139,8 +139,8 @@ static void pass_in(struct golden *g, const struct golden_case *c, const struct 
     struct pass p = { .folder = c->folder, .batch = &batch, .real = real, .threads = 1 };
 
     rows_batch(rows, &a, PACKED_BY_DOCUMENTS, &batch);
-    if (check_ok(g, pass_run(&p, &a), "%s pass in %s", c->name, real_name(real)) &&
-        check_ok(g, see_numbers(g, c->name, &p, &a, f), "%s pass in %s", c->name, real_name(real))) {
+    if (check_ok(g, pass_run(&p, &a), "%s %s: pass", c->name, real_name(real)) &&
+        check_ok(g, see_numbers(g, c->name, &p, &a, f), "%s %s: pass", c->name, real_name(real))) {
         same_bits(g, c, rows, &p, &a);
     }
     pass_release(&p);
@@ -162,8 +162,8 @@ static void pass_of_bf16(struct golden *g, const struct golden_case *c, const st
     }
     rows_batch(rows, &a, PACKED_BY_DOCUMENTS, &batch);
     if (check_ok(g, tensor_file_open(&f, &a, path_join(&a, folder, "case.safetensors")), "%s", name)) {
-        if (check_ok(g, pass_run(&p, &a), "%s pass in 64", name)) {
-            (void)check_ok(g, see_numbers(g, name, &p, &a, &f), "%s pass in 64", name);
+        if (check_ok(g, pass_run(&p, &a), "%s 64: pass", name)) {
+            (void)check_ok(g, see_numbers(g, name, &p, &a, &f), "%s 64: pass", name);
         }
         tensor_file_close(&f);
     }
@@ -205,12 +205,10 @@ static status see_token(void *user, int64_t id)
     return OK;
 }
 
-static status generate(const struct golden_case *c, const json_t *sequence, enum dtype real, size_t *tokens, size_t *wrong)
+static status generate(const struct golden_case *c, const json_t *prompt, struct expected *e, enum dtype real)
 {
-    const json_t *prompt = json_object_get(sequence, "prompt");
-    struct expected e = { .tokens = json_object_get(sequence, "tokens") };
     struct generate_options o = { .model = c->folder, .real = real, .threads = 1, .prompt_count = (int64_t)json_array_size(prompt),
-                                  .most = (int64_t)json_array_size(e.tokens) };
+                                  .most = (int64_t)json_array_size(e->tokens) };
     struct generate_report report;
     struct arena a = { 0 };
     int64_t *ids = arena_take_array(&a, json_array_size(prompt), sizeof *ids);
@@ -220,25 +218,25 @@ static status generate(const struct golden_case *c, const json_t *sequence, enum
         ids[i] = json_integer_value(json_array_get(prompt, i));
     }
     o.prompt = ids;
-    s = generate_run(&o, see_token, &e, &report);
-    *tokens += json_array_size(e.tokens);
-    *wrong += e.wrong + (json_array_size(e.tokens) - e.at);
+    s = generate_run(&o, see_token, e, &report);
     arena_release(&a);
     return s;
 }
 
 static void generate_in(struct golden *g, const struct golden_case *c, const json_t *sequences, enum dtype real)
 {
-    size_t tokens = 0, wrong = 0;
-
     for (size_t i = 0; i < json_array_size(sequences); i++) {
-        if (!check_ok(g, generate(c, json_array_get(sequences, i), real, &tokens, &wrong), "%s greedy tokens in %s", c->name,
-                      real_name(real))) {
-            return;
+        const json_t *sequence = json_array_get(sequences, i);
+        struct expected e = { .tokens = json_object_get(sequence, "tokens") };
+        size_t count = json_array_size(e.tokens);
+
+        if (check_ok(g, generate(c, json_object_get(sequence, "prompt"), &e, real), "%s %s: greedy tokens %zu", c->name,
+                     real_name(real), i)) {
+            e.wrong += count - e.at;
+            check_true(g, e.wrong == 0 && count > 0, "%s %s: greedy tokens %zu: %zu of %zu differ, at most 0", c->name,
+                       real_name(real), i, e.wrong, count);
         }
     }
-    check_true(g, wrong == 0 && tokens > 0, "%s greedy tokens in %s: %zu of %zu differ, at most 0", c->name, real_name(real), wrong,
-               tokens);
 }
 
 void golden_case_generate(struct golden *g, const struct golden_case *c)
@@ -250,8 +248,13 @@ void golden_case_generate(struct golden *g, const struct golden_case *c)
     if (!file_is_there(path)) {
         check_skip(g, "generate.json is not there", "%s greedy tokens", c->name);
     } else if (check_ok(g, json_take(&a, path, &j), "%s generate.json", c->name)) {
+        const json_t *sequences = json_object_get(j, "sequences");
+
+        if (json_array_size(sequences) == 0) {
+            check_true(g, false, "%s generate.json: it has no sequences", c->name);
+        }
         for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
-            generate_in(g, c, json_object_get(j, "sequences"), reals[i]);
+            generate_in(g, c, sequences, reals[i]);
         }
     }
     json_decref(j);

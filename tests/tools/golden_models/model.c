@@ -110,13 +110,9 @@ static status take_gradient(void *user, const struct weight_part *part, const vo
     return OK;
 }
 
-static void read_results(struct machine *m, struct pass *p, struct arena *a)
+/* Before the next program runs: temporaries of all programs share their memory. */
+static void read_loss(struct machine *m, struct pass *p)
 {
-    int64_t count = p->batch->B * p->batch->S * p->vocab;
-    void *logits = arena_take_array(a, (size_t)count, dtype_bytes(p->real));
-
-    device_read(&m->device, &m->judge, m->logits, 0, count, logits);
-    p->logits = widen(a, p->real, logits, count);
     p->loss = 0;
     for (int64_t i = 0; i < p->batch->B; i++) {
         double one;
@@ -127,6 +123,15 @@ static void read_results(struct machine *m, struct pass *p, struct arena *a)
     p->loss = p->batch->valid > 0 ? p->loss / (double)p->batch->valid : 0;
 }
 
+static void read_logits(struct machine *m, struct pass *p, struct arena *a)
+{
+    int64_t count = p->batch->B * p->batch->S * p->vocab;
+    void *logits = arena_take_array(a, (size_t)count, dtype_bytes(p->real));
+
+    device_read(&m->device, &m->judge, m->logits, 0, count, logits);
+    p->logits = widen(a, p->real, logits, count);
+}
+
 static status run(struct machine *m, struct pass *p, struct arena *a)
 {
     struct collecting c = { p, a };
@@ -134,9 +139,10 @@ static status run(struct machine *m, struct pass *p, struct arena *a)
     TRY(set_up(m, p, a));
     put_batch(m, &m->learn, &m->learn_inputs, p->batch);
     TRY(program_run(&m->learn, &m->device, NULL));
+    read_loss(m, p);
     put_batch(m, &m->judge, &m->judge_inputs, p->batch);
     TRY(program_run(&m->judge, &m->device, NULL));
-    read_results(m, p, a);
+    read_logits(m, p, a);
     return weights_collect(m->model.weights, &m->device, &m->learn, "grad.weight.", take_gradient, &c);
 }
 

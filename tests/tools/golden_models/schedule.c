@@ -23,7 +23,7 @@ static status read_set(const json_t *set, const char *path, struct schedule *out
 
 static const char *set_text(struct arena *a, const char *list, size_t i, const struct schedule *s)
 {
-    return arena_format(a, "schedule.json %s[%zu] (lr %g to %g, warm-up %lld, constant %lld, horizon %lld)", list, i, s->lr,
+    return arena_format(a, "schedule %s %zu (lr %g to %g, warm-up %lld, constant %lld, horizon %lld)", list, i, s->lr,
                         s->min_lr, (long long)s->warmup, (long long)s->constant, (long long)s->horizon);
 }
 
@@ -34,8 +34,8 @@ static void see_rates(struct golden *g, struct arena *a, const char *path, const
     struct schedule s;
     size_t t;
 
-    if (!check_ok(g, read_set(set, path, &s), "schedule.json sets[%zu]", i) ||
-        !check_ok(g, schedule_check(&s), "%s", set_text(a, "sets", i, &s))) {
+    if (!check_ok(g, read_set(set, path, &s), "schedule set %zu", i) ||
+        !check_ok(g, schedule_check(&s), "%s", set_text(a, "set", i, &s))) {
         return;
     }
     json_array_foreach(rates, t, rate)
@@ -43,7 +43,7 @@ static void see_rates(struct golden *g, struct arena *a, const char *path, const
         worst_see(&w, relative(schedule_rate(&s, (int64_t)t), json_number_value(rate)), TOLERANCE,
                   arena_format(a, "step %zu", t + 1));
     }
-    check_worst(g, &w, "%s", set_text(a, "sets", i, &s));
+    check_worst(g, &w, "%s", set_text(a, "set", i, &s));
 }
 
 static void see_refused(struct golden *g, struct arena *a, const char *path, const json_t *set, size_t i)
@@ -51,7 +51,7 @@ static void see_refused(struct golden *g, struct arena *a, const char *path, con
     struct schedule s;
     status refused;
 
-    if (check_ok(g, read_set(set, path, &s), "schedule.json refused[%zu]", i)) {
+    if (check_ok(g, read_set(set, path, &s), "schedule refused %zu", i)) {
         refused = schedule_check(&s);
         check_true(g, refused == ERR_RECIPE, "%s: %s", set_text(a, "refused", i, &s),
                    refused == OK ? "is taken, but must be refused" : fail_text());

@@ -1,0 +1,186 @@
+#!/usr/bin/env bash
+# The command line as people meet it: help, mistakes with their exit code and text, pipes, the manual page.
+set -uo pipefail
+roux=$ROUX_PROGRAM
+work=$(mktemp -d "${TMPDIR:-/tmp}/roux-cli-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+golden=$ROUX_SOURCE/tests/golden/models
+cd "$work" || exit 1
+failed=0
+
+die() { echo "FAIL: $*"; failed=1; }
+
+# wants CODE PART COMMAND...: exit code, and PART somewhere in what it says.
+wants() {
+    local code=$1 part=$2 got=0
+    shift 2
+    "$@" >out 2>err </dev/null || got=$?
+    [ "$got" = "$code" ] || die "$*: exit code $got, not $code: $(cat err)"
+    [ -z "$part" ] || grep -qF -- "$part" out err || die "$*: nothing says '$part': $(head -c 2000 out err)"
+    [ "$code" = 0 ] || [ "$code" = 75 ] || ! grep -q "internal error" err || die "$*: $(cat err)"
+}
+
+# refuses CODE PART COMMAND...: the same, said as an error on stderr in one line.
+refuses() {
+    wants "$@"
+    [ "$(grep -c '^roux: error: ' err)" = 1 ] || die "${*:3}: no single error line: $(cat err)"
+}
+
+cat >recipe.yaml <<'EOF'
+distributed_backend: alone
+trainer: { accelerator: cpu, devices: 1, precision: 32, max_steps: 2, log_every_n_steps: 1, threads: 1 }
+exp_manager:
+  explicit_log_dir: log
+  export_full_model: { save_last: false }
+  checkpoint_callback_params: { save_last: false, every_n_train_steps: 0 }
+model:
+  do_finetune: false
+  fp8: false
+  vocab_size: 256
+  hidden_size: 32
+  intermediate_size: 64
+  num_hidden_layers: 1
+  num_attention_heads: 2
+  num_key_value_heads: 1
+  max_context_width: 16
+  train_batch_size: 2
+  activation_loading_horizon: 1
+  optim: { lr: 0.003, sched: { warmup_steps: 1, min_lr: 0.0003 } }
+  data: { use_synthetic_data: true }
+EOF
+
+# ---- help ----
+wants 0 "usage: roux COMMAND" "$roux" --help
+wants 0 "usage: roux COMMAND" "$roux" help
+wants 0 "roux 0." "$roux" --version
+wants 2 "usage: roux COMMAND" "$roux"
+commands=$("$roux" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+[ "$(echo "$commands" | wc -w)" -ge 7 ] || die "the help lists too few commands: $commands"
+for command in $commands; do
+    wants 0 "usage: roux $command" "$roux" "$command" --help
+    grep -q "^examples:" out || die "$command --help has no examples"
+    grep -q "^  roux $command" out || die "$command --help: the examples show something else"
+    [ "$(awk 'length > 100' out | wc -l)" = 0 ] || grep -q "^  roux" <(awk 'length > 100' out) || die "$command --help: lines too long"
+    wants 0 "usage: roux $command" "$roux" help "$command"
+    refuses 2 "$command: unknown option --nonsense" "$roux" "$command" --nonsense
+done
+refuses 2 "unknown command 'trian'; did you mean train?" "$roux" trian
+refuses 2 "unknown command 'zzzzzz'" "$roux" zzzzzz
+refuses 2 "unknown command 'zzzzzz'" "$roux" help zzzzzz
+refuses 2 "unknown option --nonsense" "$roux" --nonsense
+
+# The page in man/ is the one that this program makes: roux --manual >man/roux.1
+"$roux" --manual | cmp - "$ROUX_SOURCE/man/roux.1" || die "man/roux.1 is not up to date"
+
+# ---- help is quick: no MPI, nothing heavy ----
+start=$(date +%s%N)
+for _ in 1 2 3 4 5 6 7 8 9 10; do "$roux" --help >/dev/null; done
+took=$((($(date +%s%N) - start) / 10000000))
+[ "$took" -le 50 ] || die "roux --help takes $took ms"
+
+# ---- check ----
+wants 0 "ok: recipe.yaml: llama" "$roux" check recipe.yaml
+wants 0 "4 ranks" "$roux" check recipe.yaml --ranks 4
+wants 0 '"ok": true' "$roux" check recipe.yaml --json
+wants 2 "absent.yaml" "$roux" check absent.yaml
+wants 2 "override 1: error: model.hiden_size" "$roux" check recipe.yaml model.hiden_size=3
+grep -q "hidden_size" out || die "the nearest key is not named"
+wants 2 '"errors": 1' "$roux" check recipe.yaml --json trainer.max_steps=0
+wants 2 "trainer.max_steps" "$roux" check recipe.yaml trainer.max_steps=99999999999999999999
+wants 2 "model.data.train_dir: nowhere is not there" "$roux" check recipe.yaml model.data.use_synthetic_data=false model.data.train_dir=nowhere
+wants 2 "recipe.yaml is not a folder" "$roux" check recipe.yaml model.data.use_synthetic_data=false model.data.train_dir=recipe.yaml
+wants 2 "nowhere is not there" "$roux" check recipe.yaml model.do_finetune=true model.hf_model_name_or_path=nowhere
+mkdir -p hollow
+wants 2 "config.json" "$roux" check recipe.yaml model.do_finetune=true model.hf_model_name_or_path=hollow
+: >empty.yaml
+wants 2 "distributed_backend" "$roux" check empty.yaml
+head -c 4000 /dev/urandom >binary.yaml
+wants 2 "binary.yaml" "$roux" check binary.yaml
+head -c 300 recipe.yaml >truncated.yaml
+wants 2 "truncated.yaml" "$roux" check truncated.yaml
+wants 2 "error" "$roux" check .
+refuses 2 "check: RECIPE [KEY=VALUE]... is missing" "$roux" check
+sed 's/max_steps: 2/max_steps: two/; s/  vocab_size/  vocabsize/' recipe.yaml >wrong.yaml
+wants 2 "wrong.yaml:2:" "$roux" check wrong.yaml
+grep -q "^wrong.yaml:10:3: error: " out || die "the second finding is not there"
+
+# ---- plan ----
+wants 0 "fits: 1 rank here needs" "$roux" plan recipe.yaml
+wants 0 "layers.0" "$roux" plan recipe.yaml --program
+wants 0 '"fits": true' "$roux" plan recipe.yaml --json --ranks 4 --rank 3
+wants 3 "does not fit" "$roux" plan recipe.yaml model.train_batch_size=1000000 model.max_context_width=65536
+refuses 2 "--rank is 1, but the job has the ranks 0 to 0" "$roux" plan recipe.yaml --rank 1
+refuses 2 "--ranks is '99999999999999999999'" "$roux" plan recipe.yaml --ranks 99999999999999999999
+wants 2 "does not divide the 3 ranks" "$roux" plan recipe.yaml --ranks 3 model.tensor_model_parallel_degree=2
+
+# ---- train ----
+wants 0 "step 2/2" "$roux" train recipe.yaml
+wants 0 "" "$roux" train recipe.yaml --quiet exp_manager.explicit_log_dir=log2
+[ ! -s err ] || die "train --quiet says: $(cat err)"
+wants 0 '{"step":1,"loss":' "$roux" train recipe.yaml --json exp_manager.explicit_log_dir=log3
+[ "$(wc -l <log3/metrics.jsonl)" -ge 2 ] || die "no metrics"
+wants 2 "absent.yaml" "$roux" train absent.yaml
+wants 2 "1 error" "$roux" train recipe.yaml model.hiden_size=3
+refuses 4 "nowhere" "$roux" train recipe.yaml model.data.use_synthetic_data=false model.data.train_dir=nowhere
+"$roux" train recipe.yaml trainer.max_steps=200 exp_manager.explicit_log_dir=log4 2>&1 | head -1 >/dev/null
+[ "$(wc -l <log4/metrics.jsonl)" = 200 ] || die "a reader that went away stopped the training"
+wants 2 "leave --ranks out" env OMPI_COMM_WORLD_SIZE=2 "$roux" train recipe.yaml --ranks 2
+wants 2 "needs mpirun, which is not there" env PATH=/nonexistent "$roux" train recipe.yaml --ranks 2
+
+# ---- tokenize ----
+seq 1 500 >text.txt
+wants 0 "order-0 entropy of the held-out bytes: " "$roux" tokenize --bytes text.txt --out data --width 16 --validation 0.1
+[ -d data/train ] && [ -d data/val ] || die "tokenize made no folders"
+wants 0 "" "$roux" train recipe.yaml --quiet model.data.use_synthetic_data=false model.data.train_dir=data/train exp_manager.explicit_log_dir=log5
+refuses 2 "data" "$roux" tokenize --bytes text.txt --out data --width 16
+wants 0 "wrote" "$roux" tokenize --bytes text.txt --out data --width 16 --force
+refuses 2 "tokenize: --out DIR is missing" "$roux" tokenize --bytes text.txt --width 16
+refuses 2 "only --bytes is built" "$roux" tokenize text.txt --out data2 --width 16
+refuses 2 "--validation is '1'" "$roux" tokenize --bytes text.txt --out data2 --width 16 --validation 1
+refuses 4 "absent.txt" "$roux" tokenize --bytes absent.txt --out data2 --width 16
+[ ! -e data2 ] || die "a failed tokenize left its folder"
+
+# ---- keys ----
+wants 0 "model.optim.lr" "$roux" keys optim.lr
+wants 0 "trainer.max_steps" "$roux" keys 'trainer.*'
+wants 0 '"key": "trainer.max_steps"' "$roux" keys --json max_steps
+refuses 2 "no key matches 'max_stepz'; did you mean max_steps?" "$roux" keys max_stepz
+
+# ---- probe and generate ----
+model=$golden/llama-packed
+wants 0 "loss       5.23589" "$roux" probe --model "$model" --batch "$model/case.safetensors" --out probed
+[ -s probed ] || die "probe wrote nothing"
+wants 0 '"targets": 53' "$roux" probe --model "$model" --batch "$model/case.safetensors" --out probed --json
+refuses 2 "probe: --batch FILE is missing" "$roux" probe --model "$model" --out probed2
+refuses 2 "--precision is '16'; it takes one of 32|64" "$roux" probe --precision 16
+refuses 2 "does not divide the 1 rank" "$roux" probe --model "$model" --batch "$model/case.safetensors" --out probed2 --tensor 2
+refuses 4 "input_ids" "$roux" probe --model "$model" --batch "$model/model.safetensors" --out probed2
+refuses 4 "config.json" "$roux" probe --model . --batch "$model/case.safetensors" --out probed2
+head -c 1000 "$model/case.safetensors" >cut.safetensors
+refuses 4 "cut.safetensors" "$roux" probe --model "$model" --batch cut.safetensors --out probed2
+refuses 4 "binary.yaml" "$roux" probe --model "$model" --batch binary.yaml --out probed2
+[ ! -e probed2 ] || die "a failed probe left a result"
+wants 0 "109 17 109 109 23 50 51 58 71 109 23 83" "$roux" generate --model "$model" --prompt-ids "61 78, 50 29 32" --ids --max-new-tokens 12
+[ "$(cat out)" = "109 17 109 109 23 50 51 58 71 109 23 83" ] || die "generate --ids prints more than ids: $(cat out)"
+refuses 2 "give one of --prompt TEXT and --prompt-ids IDS" "$roux" generate --model "$model"
+refuses 2 "not both" "$roux" generate --model "$model" --prompt a --prompt-ids 1
+refuses 2 "'x' is not a token id" "$roux" generate --model "$model" --prompt-ids "1 x"
+refuses 2 "is 112, which is not an id" "$roux" generate --model "$model" --prompt-ids "1 112"
+refuses 2 "'99999999999999999999' is not a token id" "$roux" generate --model "$model" --prompt-ids 99999999999999999999
+refuses 2 "the prompt is empty" "$roux" generate --model "$model" --prompt-ids ""
+refuses 2 "max_position_embeddings" "$roux" generate --model "$model" --prompt-ids "$(seq -s ' ' 1 100) $(seq -s ' ' 1 100) $(seq -s ' ' 1 100)"
+refuses 2 "--temperature is '-1'" "$roux" generate --model "$model" --prompt-ids 1 --temperature -1
+
+# ---- output that cannot be written, or that nobody reads ----
+if [ -w /dev/full ]; then
+    code=0
+    "$roux" keys >/dev/full 2>err || code=$?
+    [ "$code" = 5 ] && grep -q "roux: error: standard output: No space left" err || die "a full device gives $code: $(cat err)"
+fi
+"$roux" keys 2>err | head -1 >/dev/null
+[ ! -s err ] || die "a closed pipe is no reason to speak: $(cat err)"
+(trap '' PIPE; "$roux" keys 2>err | head -1 >/dev/null)
+[ ! -s err ] || die "a closed pipe is no reason to speak: $(cat err)"
+
+[ "$failed" = 0 ] && echo PASS
+exit "$failed"
