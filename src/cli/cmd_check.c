@@ -62,7 +62,7 @@ static status check_weights(struct arena *a, const char *folder)
 }
 
 /* What only building the job's spec finds out: the model folder's configuration, and what follows from both. */
-static status check_spec(struct recipe_words *w, struct arena *a, struct train_spec *spec)
+static void check_spec(struct recipe_words *w, struct arena *a, struct train_spec *spec)
 {
     status s = train_spec_make(spec, a, &w->recipe, w->ranks > 0 ? w->ranks : 1);
 
@@ -72,7 +72,6 @@ static status check_spec(struct recipe_words *w, struct arena *a, struct train_s
     if (s != OK) {
         findings_add(&w->found, FINDING_ERROR, NULL, NULL, "%s", fail_text());
     }
-    return s;
 }
 
 static int count_of(const struct findings *f, enum finding_kind kind)
@@ -114,7 +113,7 @@ static void print_text(const struct recipe_words *w, const struct train_spec *sp
     if (w->found.count > 0) {
         findings_print(&w->found, stdout);
     }
-    if (findings_errors(&w->found) > 0) {
+    if (findings_errors(&w->found) > 0 || spec->model.family == NULL) {
         return;
     }
     printf("ok: %s: %s, %s parameters", path, spec->model.family->name,
@@ -128,7 +127,7 @@ static void print_text(const struct recipe_words *w, const struct train_spec *sp
 static int check_all(const struct args *args, struct arena *a)
 {
     struct recipe_words w;
-    struct train_spec spec;
+    struct train_spec spec = { 0 };
     status s = recipe_words_read(&w, a, args, 0);
 
     if (s != OK && s != ERR_RECIPE) {
@@ -138,7 +137,7 @@ static int check_all(const struct args *args, struct arena *a)
         check_folders(&w);
     }
     if (findings_errors(&w.found) == 0) {
-        s = check_spec(&w, a, &spec);
+        check_spec(&w, a, &spec);
     }
     if (args_has(args, "json")) {
         print_json(&w);

@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -10,7 +11,8 @@ const int command_count = (int)(sizeof commands / sizeof commands[0]);
 
 int cli_fail(status s)
 {
-    bool colour = isatty(STDERR_FILENO) && (getenv("NO_COLOR") == NULL || *getenv("NO_COLOR") == 0);
+    const char *plain = getenv("NO_COLOR");
+    bool colour = isatty(STDERR_FILENO) && (plain == NULL || *plain == 0);
 
     fflush(stdout);
     fprintf(stderr, "%sroux: error:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "",

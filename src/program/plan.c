@@ -92,12 +92,42 @@ static void make_scratch(struct program *p, const struct kernels *kernels, int t
         size_t bytes = def->scratch == NULL ? 0 : def->scratch(p, n, kernels, threads);
         struct sketch s = { .dtype = DT_U8, .shape = shape_1((int64_t)bytes) };
 
-        n->begin = i;
         if (bytes > 0) {
             p->prefix = value_of(p, n->out[0].id != 0 ? n->out[0] : n->in[0])->name;
             n->scratch = program_make(p, "scratch", &s, ROLE_TEMP);
             p->prefix = NULL;
         }
+    }
+}
+
+static bool same_segment(const struct node *a, const struct node *b)
+{
+    return a->segment == b->segment && a->backward == b->backward;
+}
+
+/*
+ * Where each collective begins. Weights change only in `update`, so the gather of a persistent weight may begin as early as one
+ * likes: with the first node of the segment before its own, where prefetching is asked for. It costs the memory of what is gathered
+ * for that long.
+ */
+static void place_begins(struct program *p)
+{
+    int here = 0, before = 0;
+
+    p->begins = arena_take_array(p->arena, (size_t)p->node_count + 1, sizeof *p->begins);
+    p->begins_next = arena_take_array(p->arena, (size_t)p->node_count + 1, sizeof *p->begins_next);
+    for (int i = 0; i < p->node_count; i++) {
+        struct node *n = &p->nodes[i];
+
+        if (!same_segment(n, &p->nodes[here])) {
+            before = here;
+            here = i;
+        }
+        n->begin = p->prefetch && n->op == OP_GATHER && value_of(p, root_of(p, n->in[0]))->role == ROLE_WEIGHT ? before : i;
+    }
+    for (int i = p->node_count - 1; i >= 0; i--) {
+        p->begins_next[i] = p->begins[p->nodes[i].begin];
+        p->begins[p->nodes[i].begin] = i + 1;
     }
 }
 
@@ -185,20 +215,13 @@ static void place_temporaries(struct program *p, struct memory_plan *out)
 {
     struct arena work = { 0 };
     struct placing w = { .p = p };
-    int *starts = arena_take_array(&work, (size_t)p->node_count + 1, sizeof *starts);
-    int *after = arena_take_array(&work, (size_t)p->node_count + 1, sizeof *after);
 
     spans_init(&w.spans, &work);
     w.dying = arena_take_array(&work, (size_t)p->node_count + 1, sizeof *w.dying);
     w.next = arena_take_array(&work, (size_t)p->value_count, sizeof *w.next);
     w.given = arena_take_array(&work, (size_t)p->value_count, sizeof *w.given);
-    /* Nodes by the index at which they begin: collectives may begin before their own turn. */
-    for (int i = p->node_count - 1; i >= 0; i--) {
-        after[i] = starts[p->nodes[i].begin];
-        starts[p->nodes[i].begin] = i + 1;
-    }
     for (int i = 0; i < p->node_count; i++) {
-        for (int j = starts[i]; j != 0; j = after[j - 1]) {
+        for (int j = p->begins[i]; j != 0; j = p->begins_next[j - 1]) {
             const struct node *n = &p->nodes[j - 1];
 
             for (int k = 0; k < OP_OUT; k++) {
@@ -280,6 +303,7 @@ status program_plan(struct program *p, struct residents *r, const struct kernels
 {
     TRY(program_verify(p));
     drop_unused(p);
+    place_begins(p);
     make_scratch(p, kernels, threads);
     find_lifetimes(p);
     for (int i = 1; i < p->value_count; i++) {

@@ -135,7 +135,7 @@ struct node {
     val in[OP_IN], out[OP_OUT];
     union op_arg arg;
     int segment;
-    int begin;     /* a collective's messages start before this node runs; set by the plan, at most its own index */
+    int begin;     /* a collective's messages start before node `begin` runs; set by the plan, at most its own index */
     val scratch;   /* bytes only this node uses; made by the plan */
     bool backward; /* part of the derivative */
 };
@@ -164,6 +164,8 @@ struct program {
     int segment_count, segment_room, segment; /* the one that nodes are written to; -1: none yet */
     bool in_backward;
     const char *prefix;   /* in the backward pass: path of the value whose derivative is being written */
+    bool prefetch;          /* gathers of weights begin with the segment before their own; set before the plan */
+    int *begins, *begins_next; /* [node_count] list of the collectives that begin at a node: index + 1, 0 = end; by the plan */
     struct ticket *tickets; /* [node_count] of messages under way; made by the plan */
     status failed; /* the first broken rule ... */
     char *failure; /* ... and its text */

@@ -107,14 +107,29 @@ static const char *node_bad(const struct call *c)
 
 /* ---- the walk ---- */
 
-static void node_run(struct call *c, struct ticket *t)
+/* Messages whose time has come, those of later nodes included. */
+static void begin_messages(const struct call *c, int node)
+{
+    for (int j = c->p->begins[node]; j != 0 && atomic_load(c->failed) == OK; j = c->p->begins_next[j - 1]) {
+        struct call begun = *c;
+
+        begun.n = &c->p->nodes[j - 1];
+        if (op_table[begun.n->op]->collective) {
+            collective_begin(&begun, &c->p->tickets[j - 1]);
+        }
+    }
+}
+
+static void node_run(struct call *c, int node)
 {
     const struct op_def *def = op_table[c->n->op];
 
+    if (c->team.thread == 0) {
+        begin_messages(c, node);
+    }
     if (def->collective) {
         if (c->team.thread == 0) {
-            collective_begin(c, t);
-            collective_wait(c, t);
+            collective_wait(c, &c->p->tickets[node]);
         }
     } else if (def->run != NULL) {
         def->run(c);
@@ -130,7 +145,7 @@ static void walk(const struct program *p, struct device *d, const struct run_opt
 
     for (int i = 0; i < p->node_count && atomic_load(failed) == OK; i++) {
         c.n = &p->nodes[i];
-        node_run(&c, &p->tickets[i]);
+        node_run(&c, i);
         if (o != NULL && o->test_finite && team.thread == 0 && *o->bad_value == NULL) {
             *o->bad_value = node_bad(&c);
         }

@@ -15,6 +15,7 @@ static status learn_make(struct programs *s, struct arena *a, const struct train
     struct program *p = &s->learn;
 
     program_init(p, "learn", a, mesh, t->real);
+    p->prefetch = t->prefetch;
     s->learn_in = model_inputs(p, t->B, t->S);
     s->scalars = scalars_of(p, "scalars");
     s->loss = model_loss(p, &s->model, &s->learn_in, flags);
@@ -68,6 +69,7 @@ static void judge_make(struct programs *s, struct arena *a, const struct train_s
     struct program *p = &s->judge;
 
     program_init(p, "judge", a, mesh, t->real);
+    p->prefetch = t->prefetch;
     s->judge_in = model_inputs(p, t->val_B, t->S);
     s->judge_scalars = scalars_of(p, "judge.scalars");
     s->judge_loss = model_loss(p, &s->model, &s->judge_in, 0);

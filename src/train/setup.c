@@ -273,6 +273,7 @@ status train_spec_make(struct train_spec *out, struct arena *a, const struct rec
     data_of(out, r);
     out->recompute = r->model.activation_checkpointing;
     out->regather = !keeps_weights(r->model.sharding_strategy);
+    out->prefetch = r->model.forward_prefetch;
     directories_of(out, a, r);
     saving_of(out, a, r);
     out->recipe_text = recipe_as_text(a, r);

@@ -40,7 +40,7 @@ struct train_spec {
     struct schedule schedule;
     double beta1, beta2, decay, eps, grad_clip;
     int64_t max_steps, max_skipped;
-    bool recompute, regather;
+    bool recompute, regather, prefetch; /* of layers; of their gathered weights; begin gathers one layer early */
 
     struct batch_amount val_interval, val_batches;
     int64_t log_every;

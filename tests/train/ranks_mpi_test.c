@@ -29,6 +29,7 @@ static void spec_of(struct train_spec *s, const struct mesh_case *m, bool alone)
     s->model.tied = m->tied;
     s->recompute = m->recompute;
     s->regather = m->regather;
+    s->prefetch = m->regather;
     if (!alone) {
         s->size[AXIS_TP] = m->T;
         s->size[AXIS_DS] = m->S;

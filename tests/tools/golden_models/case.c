@@ -13,7 +13,8 @@ static const enum dtype reals[] = { DT_F64, DT_F32 };
 
 /* ---- against the truth ---- */
 
-static status see_gradients(const struct pass *p, struct arena *a, const struct tensor_file *f, double tolerance, struct worst *w)
+static status see_gradients(const struct pass *p, struct arena *a, const struct tensor_file *f,
+                            double tolerance, struct worst *w)
 {
     size_t found = 0;
 
@@ -27,7 +28,8 @@ static status see_gradients(const struct pass *p, struct arena *a, const struct 
             continue;
         }
         if (!map_find(&p->gradients, name, &entry)) {
-            return fail(ERR_FORMAT, "%s has no counterpart in the model that was built", f->entries[i].name);
+            return fail(ERR_FORMAT, "%s has no counterpart in the model that was built",
+                        f->entries[i].name);
         }
         mine = entry;
         TRY(tensor_take(f, a, f->entries[i].name, mine->count, &truth));
@@ -37,12 +39,14 @@ static status see_gradients(const struct pass *p, struct arena *a, const struct 
         found++;
     }
     if (found != p->gradients.count) {
-        return fail(ERR_FORMAT, "the model has %zu weights, but %s has %zu gradients", p->gradients.count, f->path, found);
+        return fail(ERR_FORMAT, "the model has %zu weights, but %s has %zu gradients",
+                    p->gradients.count, f->path, found);
     }
     return OK;
 }
 
-static status see_numbers(struct golden *g, const char *name, const struct pass *p, struct arena *a, const struct tensor_file *f)
+static status see_numbers(struct golden *g, const char *name, const struct pass *p, struct arena *a,
+                          const struct tensor_file *f)
 {
     const struct tolerances *t = tolerances_of(p->real);
     int64_t count = p->batch->B * p->batch->S * p->vocab;
@@ -52,7 +56,8 @@ static status see_numbers(struct golden *g, const char *name, const struct pass 
     TRY(tensor_take(f, a, "logits.f64", count, &logits));
     TRY(tensor_take(f, a, "loss.f64", 1, &loss));
     TRY(see_gradients(p, a, f, t->gradient, &gradients));
-    check_figure(g, largest_difference(p->logits, logits, count), t->logits, "%s %s: logits", name, real_name(p->real));
+    check_figure(g, largest_difference(p->logits, logits, count), t->logits, "%s %s: logits", name,
+                 real_name(p->real));
     check_figure(g, relative(p->loss, *loss), t->loss, "%s %s: loss", name, real_name(p->real));
     check_worst(g, &gradients, "%s %s: gradients", name, real_name(p->real));
     return OK;
@@ -60,26 +65,32 @@ static status see_numbers(struct golden *g, const char *name, const struct pass 
 
 /* ---- what must give the same bits ---- */
 
-static void expect_same(struct golden *g, const char *name, const char *what, const struct pass *base, struct pass *other,
-                        struct arena *a)
+static void expect_same(struct golden *g, const char *name, const char *what,
+                        const struct pass *base, struct pass *other, struct arena *a)
 {
     const char *differs;
 
     if (check_ok(g, pass_run(other, a), "%s %s: %s", name, real_name(base->real), what)) {
         differs = pass_difference(base, other);
         check_true(g, differs == NULL, "%s %s: %s: %s%s", name, real_name(base->real), what,
-                   differs == NULL ? "the same bits" : "differs in ", differs == NULL ? "" : differs);
+                   differs == NULL ? "the same bits" : "differs in ",
+                   differs == NULL ? "" : differs);
     }
     pass_release(other);
 }
 
 static struct pass like(const struct pass *p, const char *folder)
 {
-    return (struct pass) { .folder = folder, .batch = p->batch, .real = p->real, .flags = p->flags, .threads = p->threads };
+    return (struct pass){ .folder = folder,
+                          .batch = p->batch,
+                          .real = p->real,
+                          .flags = p->flags,
+                          .threads = p->threads };
 }
 
 /* A folder with the older configuration and links to the same weights. */
-static status older_folder(const struct golden *g, const struct golden_case *c, struct arena *a, const char **out)
+static status older_folder(const struct golden *g, const struct golden_case *c, struct arena *a,
+                           const char **out)
 {
     char *bytes, **names;
     size_t length, count;
@@ -95,15 +106,16 @@ static status older_folder(const struct golden *g, const struct golden_case *c, 
     for (size_t i = 0; i < count; i++) {
         const char *link = path_join(a, *out, names[i]);
 
-        if (text_starts(names[i], "model") && symlink(path_join(a, c->folder, names[i]), link) != 0) {
+        if (text_starts(names[i], "model") &&
+            symlink(path_join(a, c->folder, names[i]), link) != 0) {
             return fail(ERR_IO, "%s: %s", link, strerror(errno));
         }
     }
     return OK;
 }
 
-static void same_bits(struct golden *g, const struct golden_case *c, const struct rows *rows, const struct pass *base,
-                      struct arena *a)
+static void same_bits(struct golden *g, const struct golden_case *c, const struct rows *rows,
+                      const struct pass *base, struct arena *a)
 {
     struct pass other = like(base, c->folder);
     const char *sharded = path_join(a, c->folder, "sharded"), *older;
@@ -131,8 +143,8 @@ static void same_bits(struct golden *g, const struct golden_case *c, const struc
 
 /* ---- the passes of a case ---- */
 
-static void pass_in(struct golden *g, const struct golden_case *c, const struct rows *rows, const struct tensor_file *f,
-                    enum dtype real)
+static void pass_in(struct golden *g, const struct golden_case *c, const struct rows *rows,
+                    const struct tensor_file *f, enum dtype real)
 {
     struct arena a = { 0 };
     struct batch batch;
@@ -152,7 +164,8 @@ static void pass_of_bf16(struct golden *g, const struct golden_case *c, const st
 {
     struct arena a = { 0 };
     struct tensor_file f = { .fd = -1 };
-    const char *folder = path_join(&a, c->folder, "bf16"), *name = arena_format(&a, "%s/bf16", c->name);
+    const char *folder = path_join(&a, c->folder, "bf16"),
+               *name = arena_format(&a, "%s/bf16", c->name);
     struct batch batch;
     struct pass p = { .folder = folder, .batch = &batch, .real = DT_F64, .threads = 1 };
 
@@ -161,7 +174,8 @@ static void pass_of_bf16(struct golden *g, const struct golden_case *c, const st
         return;
     }
     rows_batch(rows, &a, PACKED_BY_DOCUMENTS, &batch);
-    if (check_ok(g, tensor_file_open(&f, &a, path_join(&a, folder, "case.safetensors")), "%s", name)) {
+    if (check_ok(g, tensor_file_open(&f, &a, path_join(&a, folder, "case.safetensors")), "%s",
+                 name)) {
         if (check_ok(g, pass_run(&p, &a), "%s 64: pass", name)) {
             (void)check_ok(g, see_numbers(g, name, &p, &a, &f), "%s 64: pass", name);
         }
@@ -177,7 +191,8 @@ void golden_case_pass(struct golden *g, const struct golden_case *c)
     struct tensor_file f = { .fd = -1 };
     struct rows rows;
 
-    if (check_ok(g, tensor_file_open(&f, &a, path_join(&a, c->folder, "case.safetensors")), "%s case.safetensors", c->name)) {
+    if (check_ok(g, tensor_file_open(&f, &a, path_join(&a, c->folder, "case.safetensors")),
+                 "%s case.safetensors", c->name)) {
         if (check_ok(g, rows_read(&rows, &a, &f, ""), "%s case.safetensors", c->name)) {
             for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
                 pass_in(g, c, &rows, &f, reals[i]);
@@ -205,9 +220,13 @@ static status see_token(void *user, int64_t id)
     return OK;
 }
 
-static status generate(const struct golden_case *c, const json_t *prompt, struct expected *e, enum dtype real)
+static status generate(const struct golden_case *c, const json_t *prompt, struct expected *e,
+                       enum dtype real)
 {
-    struct generate_options o = { .model = c->folder, .real = real, .threads = 1, .prompt_count = (int64_t)json_array_size(prompt),
+    struct generate_options o = { .model = c->folder,
+                                  .real = real,
+                                  .threads = 1,
+                                  .prompt_count = (int64_t)json_array_size(prompt),
                                   .most = (int64_t)json_array_size(e->tokens) };
     struct generate_report report;
     struct arena a = { 0 };
@@ -223,17 +242,19 @@ static status generate(const struct golden_case *c, const json_t *prompt, struct
     return s;
 }
 
-static void generate_in(struct golden *g, const struct golden_case *c, const json_t *sequences, enum dtype real)
+static void generate_in(struct golden *g, const struct golden_case *c, const json_t *sequences,
+                        enum dtype real)
 {
     for (size_t i = 0; i < json_array_size(sequences); i++) {
         const json_t *sequence = json_array_get(sequences, i);
         struct expected e = { .tokens = json_object_get(sequence, "tokens") };
         size_t count = json_array_size(e.tokens);
 
-        if (check_ok(g, generate(c, json_object_get(sequence, "prompt"), &e, real), "%s %s: greedy tokens %zu", c->name,
-                     real_name(real), i)) {
+        if (check_ok(g, generate(c, json_object_get(sequence, "prompt"), &e, real),
+                     "%s %s: greedy tokens %zu", c->name, real_name(real), i)) {
             e.wrong += count - e.at;
-            check_true(g, e.wrong == 0 && count > 0, "%s %s: greedy tokens %zu: %zu of %zu differ, at most 0", c->name,
+            check_true(g, e.wrong == 0 && count > 0,
+                       "%s %s: greedy tokens %zu: %zu of %zu differ, at most 0", c->name,
                        real_name(real), i, e.wrong, count);
         }
     }

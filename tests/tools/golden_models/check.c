@@ -9,12 +9,26 @@
 const struct tolerances *tolerances_of(enum dtype real)
 {
     static const struct tolerances in_32 = {
-        .logits = 3e-5, .loss = 1e-6, .gradient = 1e-5, .step_loss = 2e-6, .step_norm = 4e-6, .final_rms = 5e-7,
-        .final_max = 2e-5, .final_factor = 10, .kernel = 2e-6, .kernel_factor = 10,
+        .logits = 3e-5,
+        .loss = 1e-6,
+        .gradient = 1e-5,
+        .step_loss = 2e-6,
+        .step_norm = 4e-6,
+        .final_rms = 5e-7,
+        .final_max = 2e-5,
+        .final_factor = 10,
+        .kernel = 2e-6,
+        .kernel_factor = 10,
     };
     static const struct tolerances in_64 = {
-        .logits = 1e-11, .loss = 1e-12, .gradient = 2e-7, .step_loss = 1e-10, .step_norm = 1e-10, .final_rms = 5e-8,
-        .final_max = 2e-7, .kernel = 1e-12,
+        .logits = 1e-11,
+        .loss = 1e-12,
+        .gradient = 2e-7,
+        .step_loss = 1e-10,
+        .step_norm = 1e-10,
+        .final_rms = 5e-8,
+        .final_max = 2e-7,
+        .kernel = 1e-12,
     };
 
     return real == DT_F64 ? &in_64 : &in_32;
@@ -35,7 +49,8 @@ static bool within(double figure, double tolerance)
 void worst_see(struct worst *w, double figure, double tolerance, const char *at)
 {
     double now = within(figure, tolerance) ? figure / fmax(tolerance, 1e-300) : INFINITY;
-    double before = within(w->figure, w->tolerance) ? w->figure / fmax(w->tolerance, 1e-300) : INFINITY;
+    double before =
+        within(w->figure, w->tolerance) ? w->figure / fmax(w->tolerance, 1e-300) : INFINITY;
 
     if (now == INFINITY && before == INFINITY) { /* both beyond: which is farther? */
         now = isnan(figure) ? INFINITY : figure / fmax(tolerance, 1e-300);
@@ -154,7 +169,8 @@ void check_skip(struct golden *g, const char *why, const char *name, ...)
 
 /* ---- reading ---- */
 
-status tensor_take(const struct tensor_file *f, struct arena *a, const char *name, int64_t count, double **out)
+status tensor_take(const struct tensor_file *f, struct arena *a, const char *name, int64_t count,
+                   double **out)
 {
     const struct tensor_entry *e = tensor_file_find(f, name);
 
@@ -162,8 +178,8 @@ status tensor_take(const struct tensor_file *f, struct arena *a, const char *nam
         return fail(ERR_MISSING, "%s: tensor %s is missing", f->path, name);
     }
     if (count >= 0 && e->count != count) {
-        return fail(ERR_FORMAT, "%s: tensor %s has %lld elements, expected were %lld", f->path, name, (long long)e->count,
-                    (long long)count);
+        return fail(ERR_FORMAT, "%s: tensor %s has %lld elements, expected were %lld", f->path,
+                    name, (long long)e->count, (long long)count);
     }
     *out = arena_take_array(a, (size_t)e->count, sizeof **out);
     return tensor_file_read(f, e, 0, e->count, DT_F64, *out);

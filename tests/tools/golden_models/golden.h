@@ -8,7 +8,7 @@
  *   model.c      one forward and backward pass of a model folder, built here with the model's own layers
  *   case.c       logits, loss, gradients; greedy tokens
  *   steps.c      20 optimizer steps of the real program
- *   ops.c        single operations through the kernel tables
+ *   ops.c        single operations through the kernel tables; what each does stands in ops_*.c
  *   schedule.c   learning rates
  */
 #ifndef ROUX_TESTS_GOLDEN_MODELS_GOLDEN_H
@@ -36,8 +36,10 @@ struct golden {
 /* The README's table of tolerances, one column each; all relative but logits and the final weights. */
 struct tolerances {
     double logits, loss, gradient, step_loss, step_norm, final_rms, final_max;
-    double kernel, kernel_factor; /* the larger of `kernel` and kernel_factor times the operation's own f32_error_rel */
-    double final_factor;          /* final_max likewise, with the tensor's entry in final_max_abs_by_tensor */
+    double kernel,
+        kernel_factor; /* the larger of `kernel` and kernel_factor times the operation's own f32_error_rel */
+    double
+        final_factor; /* final_max likewise, with the tensor's entry in final_max_abs_by_tensor */
 };
 
 const struct tolerances *tolerances_of(enum dtype real);
@@ -52,21 +54,25 @@ struct worst {
 void worst_see(struct worst *w, double figure, double tolerance, const char *at);
 
 FORMAT(3, 4) void check_worst(struct golden *g, const struct worst *w, const char *name, ...);
-FORMAT(4, 5) void check_figure(struct golden *g, double figure, double tolerance, const char *name, ...);
+FORMAT(4, 5)
+void check_figure(struct golden *g, double figure, double tolerance, const char *name, ...);
 /* `s` is OK: true. Else the check failed with the text of the error. */
 FORMAT(3, 4) bool check_ok(struct golden *g, status s, const char *name, ...);
 FORMAT(3, 4) void check_true(struct golden *g, bool good, const char *name, ...);
 FORMAT(3, 4) void check_skip(struct golden *g, const char *why, const char *name, ...);
 
 double largest_magnitude(const double *x, int64_t count);
-double largest_difference(const double *x, const double *y, int64_t count); /* infinite where one is no number */
-double relative(double found, double truth);                             /* 0 if both are 0 */
-const char *real_name(enum dtype real);                                     /* "32", "64" */
+double largest_difference(const double *x, const double *y,
+                          int64_t count);    /* infinite where one is no number */
+double relative(double found, double truth); /* 0 if both are 0 */
+const char *real_name(enum dtype real);      /* "32", "64" */
 
 /* A whole tensor as doubles. ERR_MISSING, or ERR_FORMAT if it has not `count` elements (-1: any number). */
-MUST_USE status tensor_take(const struct tensor_file *f, struct arena *a, const char *name, int64_t count, double **out);
+MUST_USE status tensor_take(const struct tensor_file *f, struct arena *a, const char *name,
+                            int64_t count, double **out);
 
-MUST_USE status json_take(struct arena *a, const char *path, json_t **out); /* the caller's: json_decref */
+MUST_USE status json_take(struct arena *a, const char *path,
+                          json_t **out); /* the caller's: json_decref */
 
 /* A number anywhere below `j`: keys one after the other. ERR_FORMAT naming `path`. */
 MUST_USE status json_number_at(const json_t *j, const char *path, const char *key, double *out);
@@ -75,11 +81,13 @@ MUST_USE status json_number_at(const json_t *j, const char *path, const char *ke
 
 struct rows {
     int64_t B, S;
-    double *ids, *labels, *mask, *documents, *positions; /* [B, S]; the last two NULL where the rows are not packed */
+    double *ids, *labels, *mask, *documents,
+        *positions; /* [B, S]; the last two NULL where the rows are not packed */
 };
 
 /* Tensors <prefix>input_ids and so on. */
-MUST_USE status rows_read(struct rows *out, struct arena *a, const struct tensor_file *f, const char *prefix);
+MUST_USE status rows_read(struct rows *out, struct arena *a, const struct tensor_file *f,
+                          const char *prefix);
 
 enum packing { PACKED_BY_DOCUMENTS, PACKED_BY_POSITIONS };
 
@@ -100,8 +108,8 @@ struct pass {
     int threads;
     /* out, in the arena */
     int64_t vocab;
-    double loss;    /* mean over the targets, 0 without any */
-    double *logits; /* [B, S, vocab] */
+    double loss;          /* mean over the targets, 0 without any */
+    double *logits;       /* [B, S, vocab] */
     struct map gradients; /* name -> struct gradient, of the mean; pass_release frees the map */
 };
 

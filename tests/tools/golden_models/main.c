@@ -36,7 +36,8 @@ static bool case_is_built(struct golden *g, const struct golden_case *c, struct 
     type = json_string_value(json_object_get(config, "model_type"));
     built = family_find(type) != NULL;
     if (!built) {
-        check_skip(g, "its family is not built", "%s (%s)", c->name, type == NULL ? "no model_type" : type);
+        check_skip(g, "its family is not built", "%s (%s)", c->name,
+                   type == NULL ? "no model_type" : type);
     }
     json_decref(config);
     return built;
@@ -79,7 +80,8 @@ static const char *program_name(struct arena *a)
 static status temporary_folder(struct arena *a, const char **out)
 {
     const char *parent = getenv("TMPDIR");
-    char *path = arena_format(a, "%s/roux-golden-XXXXXX", parent == NULL || parent[0] == '\0' ? "/tmp" : parent);
+    char *path = arena_format(a, "%s/roux-golden-XXXXXX",
+                              parent == NULL || parent[0] == '\0' ? "/tmp" : parent);
 
     *out = mkdtemp(path);
     return *out != NULL ? OK : fail(ERR_IO, "%s: %s", path, strerror(errno));
@@ -125,7 +127,9 @@ int main(int count, char **words)
     s = see_all(&g, &a, words[1]);
     if (s != OK) {
         fflush(stdout);
-        fprintf(stderr, "golden_models: %s; DIR must be a set of golden model data, with index.json\n", fail_text());
+        fprintf(stderr,
+                "golden_models: %s; DIR must be a set of golden model data, with index.json\n",
+                fail_text());
     } else {
         printf("%d passed, %d failed, %d skipped\n", g.passed, g.failed, g.skipped);
     }

@@ -69,7 +69,8 @@ static status set_up(struct machine *m, struct pass *p, struct arena *a)
     return load(m, p, a);
 }
 
-static void put_batch(struct machine *m, const struct program *program, const struct model_inputs *in, const struct batch *b)
+static void put_batch(struct machine *m, const struct program *program,
+                      const struct model_inputs *in, const struct batch *b)
 {
     int64_t count = b->B * b->S;
 
@@ -83,7 +84,8 @@ static double *widen(struct arena *a, enum dtype real, const void *bytes, int64_
 {
     double *out = arena_take_array(a, (size_t)count, sizeof *out);
 
-    check(dtype_convert(DT_F64, out, real, bytes, (size_t)count), "%s does not widen", dtype_name(real));
+    check(dtype_convert(DT_F64, out, real, bytes, (size_t)count), "%s does not widen",
+          dtype_name(real));
     return out;
 }
 
@@ -143,7 +145,8 @@ static status run(struct machine *m, struct pass *p, struct arena *a)
     put_batch(m, &m->judge, &m->judge_inputs, p->batch);
     TRY(program_run(&m->judge, &m->device, NULL));
     read_logits(m, p, a);
-    return weights_collect(m->model.weights, &m->device, &m->learn, "grad.weight.", take_gradient, &c);
+    return weights_collect(m->model.weights, &m->device, &m->learn, "grad.weight.", take_gradient,
+                           &c);
 }
 
 status pass_run(struct pass *p, struct arena *a)

@@ -2,8 +2,8 @@
 
 #include "base/text.h"
 
-static status column(const struct rows *r, struct arena *a, const struct tensor_file *f, const char *prefix, const char *name,
-                     double **out)
+static status column(const struct rows *r, struct arena *a, const struct tensor_file *f,
+                     const char *prefix, const char *name, double **out)
 {
     return tensor_take(f, a, arena_format(a, "%s%s", prefix, name), r->B * r->S, out);
 }
@@ -18,7 +18,7 @@ status rows_read(struct rows *r, struct arena *a, const struct tensor_file *f, c
     const char *ids = arena_format(a, "%sinput_ids", prefix);
     const struct tensor_entry *e = tensor_file_find(f, ids);
 
-    *r = (struct rows) { 0 };
+    *r = (struct rows){ 0 };
     if (e == NULL || e->rank != 2 || e->count == 0) {
         return fail(ERR_FORMAT, "%s: tensor %s must be there and be [B, S]", f->path, ids);
     }
@@ -41,7 +41,8 @@ static bool begins_document(const struct rows *r, enum packing by, int64_t row, 
     if (i == 0 || r->documents == NULL) {
         return i == 0;
     }
-    return by == PACKED_BY_DOCUMENTS ? r->documents[at] != r->documents[at - 1] : r->positions[at] == 0;
+    return by == PACKED_BY_DOCUMENTS ? r->documents[at] != r->documents[at - 1]
+                                     : r->positions[at] == 0;
 }
 
 void rows_batch(const struct rows *r, struct arena *a, enum packing by, struct batch *out)
@@ -62,12 +63,14 @@ void rows_batch(const struct rows *r, struct arena *a, enum packing by, struct b
     }
 }
 
-static void print_column(const struct rows *r, const char *name, const double *values, int64_t row, struct text *out)
+static void print_column(const struct rows *r, const char *name, const double *values, int64_t row,
+                         struct text *out)
 {
     if (values == NULL) {
         return;
     }
-    text_add_format(out, "%s\"%s\":[", out->length == 0 || out->data[out->length - 1] == '\n' ? "{" : ",", name);
+    text_add_format(out, "%s\"%s\":[",
+                    out->length == 0 || out->data[out->length - 1] == '\n' ? "{" : ",", name);
     for (int64_t i = 0; i < r->S; i++) {
         text_add_format(out, "%s%lld", i == 0 ? "" : ",", (long long)values[row * r->S + i]);
     }

@@ -23,11 +23,13 @@ static status read_set(const json_t *set, const char *path, struct schedule *out
 
 static const char *set_text(struct arena *a, const char *list, size_t i, const struct schedule *s)
 {
-    return arena_format(a, "schedule %s %zu (lr %g to %g, warm-up %lld, constant %lld, horizon %lld)", list, i, s->lr,
-                        s->min_lr, (long long)s->warmup, (long long)s->constant, (long long)s->horizon);
+    return arena_format(
+        a, "schedule %s %zu (lr %g to %g, warm-up %lld, constant %lld, horizon %lld)", list, i,
+        s->lr, s->min_lr, (long long)s->warmup, (long long)s->constant, (long long)s->horizon);
 }
 
-static void see_rates(struct golden *g, struct arena *a, const char *path, const json_t *set, size_t i)
+static void see_rates(struct golden *g, struct arena *a, const char *path, const json_t *set,
+                      size_t i)
 {
     const json_t *rates = json_object_get(set, "rate"), *rate;
     struct worst w = { 0 };
@@ -46,7 +48,8 @@ static void see_rates(struct golden *g, struct arena *a, const char *path, const
     check_worst(g, &w, "%s", set_text(a, "set", i, &s));
 }
 
-static void see_refused(struct golden *g, struct arena *a, const char *path, const json_t *set, size_t i)
+static void see_refused(struct golden *g, struct arena *a, const char *path, const json_t *set,
+                        size_t i)
 {
     struct schedule s;
     status refused;

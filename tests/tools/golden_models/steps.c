@@ -43,7 +43,9 @@ static status write_rows(struct run *r)
     TRY_OR(release, s, folder_make(data));
     for (int64_t b = 0; b < r->batches; b++) {
         for (int64_t m = 0; m < r->micro_batches; m++) {
-            TRY_OR(release, s, rows_read(&rows, &r->a, &r->truth, arena_format(&r->a, "batch.%lld.%lld.", (long long)b, (long long)m)));
+            TRY_OR(release, s,
+                   rows_read(&rows, &r->a, &r->truth,
+                             arena_format(&r->a, "batch.%lld.%lld.", (long long)b, (long long)m)));
             if (r->B != 0 && (rows.B != r->B || rows.S != r->S)) {
                 s = fail(ERR_FORMAT, "%s: its micro-batches differ in shape", r->truth.path);
                 goto release;
@@ -59,7 +61,8 @@ release:
     return s;
 }
 
-static status recipe_number(const struct run *r, struct text *t, const char *before, const char *key)
+static status recipe_number(const struct run *r, struct text *t, const char *before,
+                            const char *key)
 {
     double x;
 
@@ -82,19 +85,21 @@ static void recipe_path(struct text *t, const char *before, const char *path)
 {
     text_add_format(t, "%s'", before);
     for (; *path != '\0'; path++) {
-        text_add(t, *path == '\'' ? "''" : (char[]) { *path, '\0' });
+        text_add(t, *path == '\'' ? "''" : (char[]){ *path, '\0' });
     }
     text_add(t, "'\n");
 }
 
 static void recipe_head(struct run *r, struct text *t, size_t steps)
 {
-    text_add_format(t,
-                    "distributed_backend: alone\n"
-                    "trainer:\n  accelerator: cpu\n  devices: 1\n  threads: 1\n  log_every_n_steps: 1\n"
-                    "  max_steps: %zu\n  accumulate_grad_batches: %lld\n"
-                    "exp_manager:\n  checkpoint_callback_params: { every_n_train_steps: 0, save_last: false }\n",
-                    steps, (long long)r->micro_batches);
+    text_add_format(
+        t,
+        "distributed_backend: alone\n"
+        "trainer:\n  accelerator: cpu\n  devices: 1\n  threads: 1\n  log_every_n_steps: 1\n"
+        "  max_steps: %zu\n  accumulate_grad_batches: %lld\n"
+        "exp_manager:\n  checkpoint_callback_params: { every_n_train_steps: 0, save_last: false "
+        "}\n",
+        steps, (long long)r->micro_batches);
     recipe_path(t, "  explicit_log_dir: ", path_join(&r->a, r->folder, "log"));
     text_add(t, "  export_full_model:\n    save_last: true\n");
     recipe_path(t, "    final_export_dir: ", path_join(&r->a, r->folder, "export"));
@@ -104,10 +109,11 @@ static status recipe_model(struct run *r, struct text *t)
 {
     const json_t *betas = json_object_get(json_object_get(r->about, "optimizer"), "betas");
 
-    text_add_format(t,
-                    "model:\n  model_type: null\n  do_finetune: true\n  fp8: false\n  train_batch_size: %lld\n"
-                    "  max_context_width: %lld\n  activation_checkpointing: %s\n",
-                    (long long)r->B, (long long)r->S, r->real == DT_F64 ? "true" : "false");
+    text_add_format(
+        t,
+        "model:\n  model_type: null\n  do_finetune: true\n  fp8: false\n  train_batch_size: %lld\n"
+        "  max_context_width: %lld\n  activation_checkpointing: %s\n",
+        (long long)r->B, (long long)r->S, r->real == DT_F64 ? "true" : "false");
     recipe_path(t, "  hf_model_name_or_path: ", r->c->folder);
     TRY(recipe_number(r, t, "  grad_clip: ", "grad_clip"));
     TRY(recipe_count(r, t, "  lr_decay_iters: ", "horizon"));
@@ -154,7 +160,8 @@ static const char *last_words(struct run *r, const char *path)
 static status train(struct run *r)
 {
     const char *output = path_join(&r->a, r->folder, "output.txt");
-    char *words[] = { (char *)r->g->program, (char *)"train", path_join(&r->a, r->folder, "recipe.yaml"),
+    char *words[] = { (char *)r->g->program, (char *)"train",
+                      path_join(&r->a, r->folder, "recipe.yaml"),
                       arena_format(&r->a, "trainer.precision=%s", real_name(r->real)), NULL };
     posix_spawn_file_actions_t files;
     int error, state = 0;
@@ -162,12 +169,14 @@ static status train(struct run *r)
 
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_TRUNC,
+                                     0600);
     posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
     error = posix_spawn(&child, r->g->program, &files, NULL, words, environ);
     posix_spawn_file_actions_destroy(&files);
     if (error != 0) {
-        return fail(ERR_MISSING, "%s: %s; set ROUX_PROGRAM to the program", r->g->program, strerror(error));
+        return fail(ERR_MISSING, "%s: %s; set ROUX_PROGRAM to the program", r->g->program,
+                    strerror(error));
     }
     while (waitpid(child, &state, 0) < 0) {
         if (errno != EINTR) {
@@ -175,7 +184,8 @@ static status train(struct run *r)
         }
     }
     if (state != 0) {
-        return fail(ERR_RECIPE, "%s train ended with %s %d:\n%s", r->g->program, WIFEXITED(state) ? "exit code" : "signal",
+        return fail(ERR_RECIPE, "%s train ended with %s %d:\n%s", r->g->program,
+                    WIFEXITED(state) ? "exit code" : "signal",
                     WIFEXITED(state) ? WEXITSTATUS(state) : WTERMSIG(state), last_words(r, output));
     }
     return OK;
@@ -187,7 +197,8 @@ struct step_worst {
     struct worst loss, norm, rate;
 };
 
-static status see_step(struct run *r, const char *line, const char *path, const json_t *truth, struct step_worst *w)
+static status see_step(struct run *r, const char *line, const char *path, const json_t *truth,
+                       struct step_worst *w)
 {
     const struct tolerances *t = tolerances_of(r->real);
     const char *at;
@@ -198,10 +209,12 @@ static status see_step(struct run *r, const char *line, const char *path, const 
     TRY_OR(release, s, json_number_at(truth, r->about_path, "step", &step));
     TRY_OR(release, s, json_number_at(truth, r->about_path, "lr", &rate));
     TRY_OR(release, s, json_number_at(json_object_get(truth, "loss"), r->about_path, "f64", &loss));
-    TRY_OR(release, s, json_number_at(json_object_get(truth, "grad_norm"), r->about_path, "f64", &norm));
+    TRY_OR(release, s,
+           json_number_at(json_object_get(truth, "grad_norm"), r->about_path, "f64", &norm));
     TRY_OR(release, s, json_number_at(found, path, "step", &mine_step));
     if (mine_step != step) {
-        s = fail(ERR_FORMAT, "%s: step %g stands where step %g was expected", path, mine_step, step);
+        s = fail(ERR_FORMAT, "%s: step %g stands where step %g was expected", path, mine_step,
+                 step);
         goto release;
     }
     at = arena_format(&r->a, "step %lld", (long long)step);
@@ -232,7 +245,9 @@ static status see_log(struct run *r, struct step_worst *w)
         TRY(see_step(r, line, path, json_array_get(truths, steps), w));
         steps++;
     }
-    return steps == json_array_size(truths) ? OK : fail(ERR_FORMAT, "%s: %zu steps instead of %zu", path, steps, json_array_size(truths));
+    return steps == json_array_size(truths) ? OK
+                                            : fail(ERR_FORMAT, "%s: %zu steps instead of %zu", path,
+                                                   steps, json_array_size(truths));
 }
 
 /* ---- its export ---- */
@@ -246,22 +261,28 @@ struct final_worst {
 static double final_tolerance(const struct run *r, const char *name)
 {
     const struct tolerances *t = tolerances_of(r->real);
-    const json_t *entries = json_object_get(json_object_get(r->about, "error"), "final_max_abs_by_tensor");
+    const json_t *entries =
+        json_object_get(json_object_get(r->about, "error"), "final_max_abs_by_tensor");
 
     return fmax(t->final_max, t->final_factor * json_number_value(json_object_get(entries, name)));
 }
 
-static status see_weight(struct run *r, const struct tensor_folder *f, const struct tensor_entry *e, struct final_worst *w)
+static status see_weight(struct run *r, const struct tensor_folder *f, const struct tensor_entry *e,
+                         struct final_worst *w)
 {
-    const struct tensor_entry *truth = tensor_file_find(&r->truth, arena_format(&r->a, "final.%s", e->name));
+    const struct tensor_entry *truth =
+        tensor_file_find(&r->truth, arena_format(&r->a, "final.%s", e->name));
     double *mine = arena_take_array(&r->a, (size_t)e->count, sizeof *mine), *expected;
 
-    if (truth == NULL || truth->rank != e->rank || memcmp(truth->shape, e->shape, (size_t)e->rank * sizeof *e->shape) != 0) {
-        return fail(ERR_FORMAT, "the export has %s, but %s has none of that name and shape", e->name, r->truth.path);
+    if (truth == NULL || truth->rank != e->rank ||
+        memcmp(truth->shape, e->shape, (size_t)e->rank * sizeof *e->shape) != 0) {
+        return fail(ERR_FORMAT, "the export has %s, but %s has none of that name and shape",
+                    e->name, r->truth.path);
     }
     TRY(tensor_folder_read(f, e, 0, e->count, DT_F64, mine));
     TRY(tensor_take(&r->truth, &r->a, truth->name, e->count, &expected));
-    worst_see(&w->most, largest_difference(mine, expected, e->count), final_tolerance(r, e->name), e->name);
+    worst_see(&w->most, largest_difference(mine, expected, e->count), final_tolerance(r, e->name),
+              e->name);
     for (int64_t i = 0; i < e->count; i++) {
         w->squares += (mine[i] - expected[i]) * (mine[i] - expected[i]);
     }
@@ -296,7 +317,8 @@ static status open_run(struct run *r)
 {
     double batches, micro_batches;
 
-    r->folder = arena_format(&r->a, "%s/steps-%s-%s", r->g->temporary, r->c->name, real_name(r->real));
+    r->folder =
+        arena_format(&r->a, "%s/steps-%s-%s", r->g->temporary, r->c->name, real_name(r->real));
     TRY(folder_make(r->folder));
     TRY(json_number_at(r->about, r->about_path, "batches", &batches));
     TRY(json_number_at(r->about, r->about_path, "micro_batches", &micro_batches));
@@ -320,8 +342,8 @@ static void report(struct run *r)
     }
     if (check_ok(r->g, see_export(r, &final), "%s %s: final weights", name, in)) {
         check_worst(r->g, &final.most, "%s %s: final weights, max abs", name, in);
-        check_figure(r->g, sqrt(final.squares / (double)final.count), tolerances_of(r->real)->final_rms,
-                     "%s %s: final weights, rms", name, in);
+        check_figure(r->g, sqrt(final.squares / (double) final.count),
+                     tolerances_of(r->real)->final_rms, "%s %s: final weights, rms", name, in);
     }
 }
 
@@ -336,7 +358,9 @@ void golden_case_steps(struct golden *g, const struct golden_case *c)
         check_skip(g, "steps.json is not there", "%s steps", c->name);
     } else if (check_ok(g, json_take(&a, path, &about), "%s steps.json", c->name)) {
         for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
-            struct run r = { .g = g, .c = c, .real = reals[i], .about = about, .about_path = path, .truth.fd = -1 };
+            struct run r = {
+                .g = g, .c = c, .real = reals[i], .about = about, .about_path = path, .truth.fd = -1
+            };
 
             if (check_ok(g, open_run(&r), "%s %s: steps", c->name, real_name(r.real)) &&
                 check_ok(g, train(&r), "%s %s: steps", c->name, real_name(r.real))) {

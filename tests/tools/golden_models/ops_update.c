@@ -1,9 +1,59 @@
-/* clip: norm over several gradients and the factor, as the program `update` forms them. */
+/* Operations of an update: adamw; clip, the norm over several gradients and the factor, as the program `update` forms them. */
 #include "tools/golden_models/ops.h"
 
+#include <math.h>
 #include <string.h>
 #include "comm/comm.h"
 #include "program/device.h"
+
+status op_adamw_case(struct op_case *o)
+{
+    int64_t n = 0, steps = 0;
+    const json_t *betas = json_object_get(o->params, "betas");
+    struct adamw_args a = { .scale = 1,
+                            .beta1 = json_number_value(json_array_get(betas, 0)),
+                            .beta2 = json_number_value(json_array_get(betas, 1)) };
+    size_t bytes;
+    void *w, *grads, *after;
+    double *rates;
+
+    TRY(op_read(o, "p", &w, 1, &n));
+    TRY(op_read(o, "grads", &grads, 2, &steps, &n));
+    TRY(op_doubles(o, "lr", steps, &rates));
+    TRY(op_number(o, "eps", &a.eps));
+    TRY(op_number(o, "weight_decay", &a.decay));
+    bytes = (size_t)n * dtype_bytes(o->kernels->real);
+    after = op_out(o, steps * n);
+    a.w = w, a.count = n;
+    a.m = op_sum(o, n);
+    a.v = op_sum(o, n);
+    for (int64_t step = 0; step < steps; step++) {
+        a.g = (char *)grads + (size_t)step * bytes;
+        a.lr = rates[step];
+        a.correction1 = 1 - pow(a.beta1, (double)(step + 1));
+        a.correction2 = 1 - pow(a.beta2, (double)(step + 1));
+        FOR_TEAM(t)
+        { /* the kernel takes a range, and one thread */
+            struct adamw_args share = a;
+            int64_t from, to;
+            size_t width = dtype_bytes(o->kernels->real);
+
+            team_share(t, n, &from, &to);
+            share.w = (char *)a.w + (size_t)from * width;
+            share.m = (char *)a.m + (size_t)from * width;
+            share.v = (char *)a.v + (size_t)from * width;
+            share.g = (const char *)a.g + (size_t)from * width;
+            share.count = to - from;
+            o->kernels->adamw(&share, (struct team){ 0, 1 });
+        }
+        memcpy((char *)after + (size_t)step * bytes, w, bytes);
+    }
+    TRY(op_expect(o, "p_after", after, steps * n));
+    TRY(op_expect(o, "m", a.m, n));
+    return op_expect(o, "v", a.v, n);
+}
+
+/* ---- clip ---- */
 
 enum { BLOCK = 1024, GRADIENTS = 16 };
 
@@ -39,9 +89,10 @@ static status write_program(struct op_case *o, struct clip_machine *m)
             break;
         }
         blocks = (e->count + BLOCK - 1) / BLOCK;
-        m->ranges[m->count] = (struct block_range) { 0, blocks };
-        m->gradients[m->count] = program_grad_state(&m->p, arena_format(&o->arena, "grad.g%d", m->count), o->kernels->real,
-                                                    shape_1(blocks * BLOCK), whole);
+        m->ranges[m->count] = (struct block_range){ 0, blocks };
+        m->gradients[m->count] =
+            program_grad_state(&m->p, arena_format(&o->arena, "grad.g%d", m->count),
+                               o->kernels->real, shape_1(blocks * BLOCK), whole);
         op_norm(&m->p, m->gradients[m->count], m->scalars, &m->ranges[m->count], 1);
     }
     op_reduce(&m->p, m->scalars);
