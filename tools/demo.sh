@@ -1,11 +1,11 @@
 #!/bin/sh
 # make demo: from a book to a model that continues it, in one go. Everything lands in ./demo.
 #
-#   DEMO_SECONDS   how long the training should take on this machine (default 260)
+#   DEMO_SECONDS   how long the training should take on this machine (default 240)
 set -eu
 cd "$(dirname "$0")/.."
 roux=${ROUX_PROGRAM:-build/roux}
-seconds=${DEMO_SECONDS:-260}
+seconds=${DEMO_SECONDS:-240}
 
 say() { printf '\n== %s\n' "$*"; }
 

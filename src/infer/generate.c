@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/philox.h"
+#include "base/threads.h"
 #include "infer/infer.h"
-#include "infer/threads.h"
 #include "model/hf.h"
 #include "model/model.h"
 #include "store/safetensors.h"
@@ -113,7 +113,7 @@ static status set_up(struct generation *g)
     TRY(check_prompt(g));
     g->bound = o->most < g->spec.max_positions - o->prompt_count ? o->prompt_count + o->most
                                                                  : g->spec.max_positions;
-    g->threads = infer_threads(o->threads);
+    g->threads = threads_default(o->threads);
     g->scores = arena_take_array(&g->arena, (size_t)g->spec.vocab, sizeof *g->scores);
     g->narrow = arena_take_array(&g->arena, (size_t)g->spec.vocab, sizeof *g->narrow);
     g->random = philox_stream_make(o->seed, "generate");

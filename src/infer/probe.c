@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/exact.h"
+#include "base/threads.h"
 #include "data/batch.h"
 #include "infer/batch_file.h"
 #include "infer/infer.h"
-#include "infer/threads.h"
 #include "model/hf.h"
 #include "model/model.h"
 #include "store/safetensors.h"
@@ -335,7 +335,7 @@ status probe_run(const struct probe_options *o, struct comm *world, struct arena
     struct probe p = { .o = o,
                        .world = world,
                        .arena = a,
-                       .threads = infer_threads(o->threads),
+                       .threads = threads_default(o->threads),
                        .wants_logits = world->size == 1 && o->out != NULL };
     int size[AXIS_COUNT];
     status s;

@@ -185,6 +185,7 @@ val program_state(struct program *p, const char *name, enum dtype dtype, struct 
 val program_grad_state(struct program *p, const char *name, enum dtype dtype, struct shape shape, struct place place);
 /* A flat weight buffer; its gradient is added to program_grad_state "grad.<name>" where it trains. */
 val program_weight(struct program *p, const char *name, enum dtype dtype, struct shape shape, struct place place, bool trains);
+/* A temporary that the host reads after a run; before the next run of any program of the same residents. */
 void program_keep(struct program *p, val v);
 /* The live count of dimension `dim` is the I64 at value `count`; it is passed on along rows by the rules. */
 void program_live(struct program *p, val v, int dim, val count);

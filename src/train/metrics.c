@@ -3,6 +3,7 @@
  * file are the shortest decimals that read back as the same doubles, so that two runs can be compared to the bit.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,17 +66,35 @@ release:
     return s;
 }
 
+/* cmd-args.log: the words this process was started with. */
+static status write_command(struct trainer *t)
+{
+    char words[8192];
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, words, sizeof words);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    for (ssize_t i = 0; i < n; i++) {
+        if (words[i] == 0) {
+            words[i] = i + 1 < n ? ' ' : '\n';
+        }
+    }
+    return file_replace(path_join(&t->run, t->log_dir, "cmd-args.log"), words, n < 0 ? 0 : (size_t)n);
+}
+
 static status file_begin(struct trainer *t)
 {
     const char *path = path_join(&t->run, t->log_dir, "metrics.jsonl");
 
-    TRY(folder_make(t->log_dir));
     TRY(cut_back(path, t->at.step == 0 ? -1 : t->at.step));
     t->metrics->file = fopen(path, "ae");
     if (t->metrics->file == NULL) {
         return fail(ERR_IO, "%s: cannot be opened for writing", path);
     }
-    return file_replace(path_join(&t->run, t->log_dir, "recipe.yaml"), t->spec->recipe_text, strlen(t->spec->recipe_text));
+    TRY(file_replace(path_join(&t->run, t->log_dir, "hparams.yaml"), t->spec->recipe_text, strlen(t->spec->recipe_text)));
+    return write_command(t);
 }
 
 static void add_number(struct text *line, const char *key, double x)
@@ -83,6 +102,25 @@ static void add_number(struct text *line, const char *key, double x)
     char number[32];
 
     text_add_format(line, ",\"%s\":%s", key, isfinite(x) ? text_double(number, x) : "null");
+}
+
+double metrics_tflops(const struct model_spec *s, int64_t sequences, int64_t length, double seconds, int ranks)
+{
+    double h = (double)s->width, a = (double)s->heads, kv = (double)s->groups, n = (double)s->layers, L = (double)length;
+    double q = (double)(s->width / s->heads * s->heads);
+    double bracket = (1 + kv / a + L / h) * (q / h) + (double)s->ffn / h + (double)s->vocab / (2 * n * h);
+
+    return 12 * (double)sequences * L * n * h * h * bracket / (seconds * 1e12 * ranks);
+}
+
+static void add_performance(const struct trainer *t, const struct step_report *r, struct text *line)
+{
+    int64_t sequences = t->spec->B * t->spec->accumulate * mesh_data_size(&t->mesh);
+
+    add_number(line, "step_time", r->seconds);
+    add_number(line, "samples_per_second", (double)sequences / r->seconds);
+    add_number(line, "tflops_per_device",
+               metrics_tflops(&t->spec->model, sequences, t->spec->S, r->seconds, t->world->size));
 }
 
 static void write_line(struct metrics *m, struct text *line)
@@ -193,6 +231,9 @@ void metrics_step(struct trainer *t, const struct step_report *r)
                     (long long)t->at.rows_consumed);
     add_number(&line, "seconds", r->seconds);
     add_number(&line, "tokens_per_second", rate);
+    if (t->spec->log_perf) {
+        add_performance(t, r, &line);
+    }
     if (r->skipped) {
         text_add(&line, ",\"skipped\":true");
     }

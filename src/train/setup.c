@@ -169,6 +169,7 @@ static void data_of(struct train_spec *out, const struct recipe *r)
     out->val_interval = amount_of(r->trainer.val_check_interval);
     out->val_batches = amount_of(r->trainer.limit_val_batches);
     out->log_every = r->trainer.log_every_n_steps;
+    out->log_perf = r->log_perf_metrics;
 }
 
 /* ---- directories ---- */

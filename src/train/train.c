@@ -1,43 +1,19 @@
 /* One rank of a training job, from set-up to the last export. */
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/threads.h"
 #include "train/trainer.h"
 
 /* ---- set-up ---- */
-
-static int ranks_here(void)
-{
-    const char *size = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-    int n = size == NULL ? 1 : atoi(size);
-
-    return n < 1 ? 1 : n;
-}
-
-/* The recipe's, else OMP_NUM_THREADS, else this process's cores shared among the ranks of the node. */
-static int threads_of(const struct train_spec *spec)
-{
-    const char *asked = getenv("OMP_NUM_THREADS");
-    cpu_set_t set;
-    int cores = 1;
-
-    if (spec->threads > 0) {
-        return spec->threads;
-    }
-    if (asked != NULL && atoi(asked) > 0) {
-        return atoi(asked);
-    }
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        cores = CPU_COUNT(&set) / ranks_here();
-    }
-    return cores < 1 ? 1 : cores;
-}
 
 /* Rank 0's name on every rank: a start time may differ by a second between them. */
 static status share_text(struct trainer *t, const char *mine, const char **out)
@@ -134,6 +110,23 @@ static status open_folders(struct trainer *t)
     return OK;
 }
 
+/* Every rank's log lines also go to a file of its own, under the reference's name. */
+static status open_log(struct trainer *t)
+{
+    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    const char *path = path_join(&t->run, t->log_dir,
+                                 arena_format(&t->run, "sagemaker_log_globalrank-%d_localrank-%d.txt", t->world->rank,
+                                              local == NULL ? 0 : atoi(local)));
+
+    TRY(folder_make(t->log_dir));
+    t->log_file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (t->log_file < 0) {
+        return fail(ERR_IO, "%s: cannot be opened for writing: %s", path, strerror(errno));
+    }
+    log_set_file(t->log_file);
+    return OK;
+}
+
 static void greet(const struct trainer *t)
 {
     const struct train_spec *s = t->spec;
@@ -156,12 +149,13 @@ static status set_up(struct trainer *t)
 {
     TRY(mesh_open(&t->mesh, t->world, t->spec->size));
     TRY(kernels_find(t->spec->real, &t->kernels));
-    t->threads = threads_of(t->spec);
+    t->threads = threads_default(t->spec->threads);
     TRY(comm_agree(t->world, open_data(t)));
     TRY(programs_make(&t->programs, &t->run, t->spec, &t->mesh, t->kernels, t->threads));
     TRY(comm_agree(t->world, device_open(&t->device, t->kernels, &t->mesh, t->threads, &t->programs.residents)));
     TRY(share_text(t, t->spec->log_dir, &t->log_dir));
-    return comm_agree(t->world, open_folders(t));
+    TRY(comm_agree(t->world, open_folders(t)));
+    return comm_agree(t->world, open_log(t));
 }
 
 static status load_pretrained(struct trainer *t)
@@ -304,7 +298,7 @@ static status run(struct trainer *t, const struct train_options *o)
 
 status trainer_open(struct trainer *t, const struct train_spec *spec, struct comm *world)
 {
-    *t = (struct trainer) { .spec = spec, .world = world, .start_seconds = clock_seconds() };
+    *t = (struct trainer) { .spec = spec, .world = world, .log_file = -1, .start_seconds = clock_seconds() };
     TRY(set_up(t));
     return first_weights(t);
 }
@@ -312,6 +306,10 @@ status trainer_open(struct trainer *t, const struct train_spec *spec, struct com
 void trainer_close(struct trainer *t)
 {
     metrics_close(t);
+    if (t->log_file >= 0) {
+        log_set_file(-1);
+        close(t->log_file);
+    }
     sampler_close(&t->train);
     sampler_close(&t->val);
     corpus_close(&t->train_corpus);

@@ -44,6 +44,7 @@ struct train_spec {
 
     struct batch_amount val_interval, val_batches;
     int64_t log_every;
+    bool log_perf;                  /* step time, samples a second and TFLOPS a device go to the metrics */
 
     const char *log_dir, *checkpoint_dir, *resume_from, *final_export_dir;
     bool resume_if_exists;          /* resume the newest checkpoint of any kind below checkpoint_dir */

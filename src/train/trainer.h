@@ -53,6 +53,7 @@ struct trainer {
     struct batch batch, val_batch;
     struct progress at;
     const char *log_dir;            /* rank 0's choice, on every rank */
+    int log_file;                   /* descriptor of this rank's log file; -1: none */
     const char *stop_folder;        /* a stop_<k> that this run resumed: removed after the next publication */
     struct metrics *metrics;
     bool alone;                     /* a batch could not be made here, and the other ranks do not know */
@@ -103,6 +104,12 @@ void metrics_close(struct trainer *t);
 void metrics_step(struct trainer *t, const struct step_report *r);
 void metrics_validation(struct trainer *t, double loss, int64_t targets, double seconds);
 void metrics_event(struct trainer *t, const char *format, ...) FORMAT(2, 3); /* a line that must not tear the progress line */
+
+/*
+ * The reference's TFLOPS a device (facts: TFLOPS/GPU; dense models), from sequences a step over all ranks, seconds and ranks:
+ *   12 Sq L n h^2 ((1 + kv/a + L/h) q/h + f/h + V / (2 n h)) / (seconds 1e12 W),  q = floor(h / a) a
+ */
+double metrics_tflops(const struct model_spec *s, int64_t sequences, int64_t length, double seconds, int ranks);
 
 /* ---- signals.c ---- */
 

@@ -22,12 +22,12 @@ declare -A may_use=(
     [cli]="base recipe tensor comm store program data checkpoint model train infer launch"
 )
 declare -A doors=(
-    [base]="arena clock digest dtype exact file log map philox status text"
+    [base]="arena clock digest dtype exact file log map philox status text threads"
     [recipe]="recipe struct"
     [tensor]="kernels row_tree shape"
     [comm]="comm mesh"
     [store]="json_scan safetensors"
-    [program]="device op place program"
+    [program]="device place program"
     [data]="batch corpus tokenize"
     [checkpoint]="checkpoint"
     [model]="model family hf spec"

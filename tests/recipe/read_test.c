@@ -381,8 +381,8 @@ static void what_is_required_is_asked_for(void **state)
 static void keys_without_effect_are_listed_once(void **state)
 {
     (void)state;
-    EXPECT_FOUND("note: without effect here: model.forward_prefetch, model.use_flash_attention\n",
-                 SMALL, -1, "model.use_flash_attention=true", "model.forward_prefetch=false");
+    EXPECT_FOUND("note: without effect here: model.limit_all_gathers, model.use_flash_attention\n",
+                 SMALL, -1, "model.use_flash_attention=true", "model.limit_all_gathers=false");
 }
 
 static void too_many_findings_are_cut(void **state)

@@ -255,6 +255,17 @@ static void schedule_follows_its_vectors(void **state)
     }
 }
 
+/* Vectors of the reference's formula. */
+static void tflops_follow_their_vectors(void **state)
+{
+    struct model_spec small = { .width = 1024, .heads = 16, .groups = 16, .layers = 24, .ffn = 4096, .vocab = 50000 };
+    struct model_spec llama = { .width = 4096, .heads = 32, .groups = 8, .layers = 32, .ffn = 14336, .vocab = 128256 };
+
+    (void)state;
+    assert_true(fabs(metrics_tflops(&small, 1000, 1024, 1, 8) - 309.904539648) < 1e-9);
+    assert_true(fabs(metrics_tflops(&llama, 16, 8192, 2, 8) - 382.063110782976) < 1e-9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +274,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_gradient_that_is_not_finite_names_the_first_bad_value, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_usable_step_changes_weights_and_zeroes_gradients, make_folder, remove_folder),
         cmocka_unit_test(schedule_follows_its_vectors),
+        cmocka_unit_test(tflops_follow_their_vectors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,9 @@ void NAME(rmsnorm)(const struct rmsnorm_args *a, struct team t)
     for (int64_t row = from; row < to; row++) {
         const real *x = (const real *)a->x + row_at(r, a->ldx, row);
         real *y = (real *)a->y + row_at(r, a->ldy, row);
-        real inverse = 1 / real_sqrt(NAME(dot)(x, x, a->D) / (real)a->D + (real)a->eps);
+        real square = NAME(dot)(x, x, a->D) / (real)a->D + (real)a->eps;
+        /* Squares that overflow would give a row of zeros and nobody would know: NaN is seen. */
+        real inverse = square < (real)INFINITY ? 1 / real_sqrt(square) : (real)NAN;
 
         rstd[row] = inverse;
         for (int64_t i = 0; i < a->D; i++) {

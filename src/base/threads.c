@@ -1,4 +1,4 @@
-#include "infer/threads.h"
+#include "base/threads.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -13,13 +13,13 @@ static int number_of(const char *variable)
     return n < 1 ? 0 : n > THREADS_MOST ? THREADS_MOST : (int)n;
 }
 
-int infer_threads(int asked)
+int threads_default(int asked)
 {
     int ranks = number_of("OMPI_COMM_WORLD_LOCAL_SIZE"), cores = 1;
     cpu_set_t set;
 
     if (asked > 0) {
-        return asked;
+        return asked < THREADS_MOST ? asked : THREADS_MOST;
     }
     if (number_of("OMP_NUM_THREADS") > 0) {
         return number_of("OMP_NUM_THREADS");
