@@ -1,4 +1,5 @@
-/* How long the memory plan of a long program takes: bench_plan [VALUES]. Prints the median of seven runs. */
+/* How long the memory plan of a long program takes: bench_plan [VALUES]. Prints the median of
+ * seven runs. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,14 +21,16 @@ static double plan_once(int values)
     check(mesh_imagine(&mesh, 0, one) == OK && kernels_find(DT_F32, &k) == OK, "%s", fail_text());
     program_init(&p, "long", &a, &mesh, DT_F32);
     residents_init(&r, &a);
-    x = program_input(&p, "x", DT_F32, shape_3(2, 64, 96), (struct place) { { 0 } });
+    x = program_input(&p, "x", DT_F32, shape_3(2, 64, 96), (struct place){ { 0 } });
     for (int i = 0; i < 64; i++) {
         far[i] = x;
     }
     /* Values of several sizes with short and long lives, as layers and their derivatives have. */
     for (int i = 0; p.value_count < values; i++) {
-        val wide = op_rmsnorm(&p, "norm", far[i % 64], program_weight(&p, arena_format(&a, "w%d", i % 200), DT_F32, shape_1(96),
-                                                                      (struct place) { { 0 } }, false), 1e-6);
+        val wide = op_rmsnorm(&p, "norm", far[i % 64],
+                              program_weight(&p, arena_format(&a, "w%d", i % 200), DT_F32,
+                                             shape_1(96), (struct place){ { 0 } }, false),
+                              1e-6);
 
         x = op_add(&p, "sum", x, wide);
         far[(i * 37) % 64] = wide;
@@ -57,7 +60,7 @@ int main(int count, char **arguments)
         seconds[i] = plan_once(values);
     }
     qsort(seconds, 7, sizeof seconds[0], by_size);
-    printf("planning %d values: %.2f ms (median of 7, from %.2f to %.2f)\n", values, seconds[3] * 1e3, seconds[0] * 1e3,
-           seconds[6] * 1e3);
+    printf("planning %d values: %.2f ms (median of 7, from %.2f to %.2f)\n", values,
+           seconds[3] * 1e3, seconds[0] * 1e3, seconds[6] * 1e3);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* Any bytes as lines of JSON rows, by each of some vocabularies. Golden data sets are seeds as they are. */
+/* Any bytes as lines of JSON rows, by each of some vocabularies. Golden data sets are seeds as
+ * they are. */
 #include <stdlib.h>
 #include <string.h>
 #include "data/row_json.h"

@@ -1,4 +1,5 @@
-/* Any bytes as a safetensors file: the length field and the header's rules. Golden files are seeds as they are. */
+/* Any bytes as a safetensors file: the length field and the header's rules. Golden files are
+ * seeds as they are. */
 #include <stdlib.h>
 #include <string.h>
 #include "store/safetensors.h"

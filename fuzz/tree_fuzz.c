@@ -1,6 +1,7 @@
 /*
- * Any bytes as a recipe: read, checked and printed. The last line is also an override. A recipe without errors must print
- * as a recipe without errors; and what that prints (secrets are gone by then) must not change any more.
+ * Any bytes as a recipe: read, checked and printed. The last line is also an override. A recipe
+ * without errors must print as a recipe without errors; and what that prints (secrets are gone by
+ * then) must not change any more.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #ifndef ROUX_BASE_THREADS_H
 #define ROUX_BASE_THREADS_H
 
-/* `asked`; if that is 0 OMP_NUM_THREADS; else the cores that this process may use, shared among the ranks of this machine.
- * At least 1, at most 4,096. */
+/* `asked`; if that is 0 OMP_NUM_THREADS; else the cores that this process may use, shared among
+ * the ranks of this machine. At least 1, at most 4,096. */
 int threads_default(int asked);
 
 #endif

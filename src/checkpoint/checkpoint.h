@@ -1,8 +1,9 @@
 /*
  * Checkpoints: logical tensors, their slices on ranks, one manifest; written whole or not at all.
  *
- * This room knows nothing of training. The caller brings buffers (a rank's flat pieces) and says for each which slices of
- * which logical tensors lie where in it; and a JSON text of whatever else must come back (counters, position, recipe).
+ * This room knows nothing of training. The caller brings buffers (a rank's flat pieces) and says
+ * for each which slices of which logical tensors lie where in it; and a JSON text of whatever else
+ * must come back (counters, position, recipe).
  *
  * On disk (see README.md for the picture):
  *
@@ -12,8 +13,9 @@
  *   <folder>/.roux/manifest.json                 format version, step, degrees, kernel family, recipe, state, the tables'
  *                                                names and digests; written last
  *
- * Everything is first written below "<folder>.writing", flushed, sizes verified, then renamed, then the parent folder is
- * flushed. A folder without a valid manifest is not a checkpoint. Manual checkpoints are called sharded/<name>.
+ * Everything is first written below "<folder>.writing", flushed, sizes verified, then renamed, then
+ * the parent folder is flushed. A folder without a valid manifest is not a checkpoint. Manual
+ * checkpoints are called sharded/<name>.
  */
 #ifndef ROUX_CHECKPOINT_CHECKPOINT_H
 #define ROUX_CHECKPOINT_CHECKPOINT_H
@@ -25,8 +27,9 @@
 #include "comm/mesh.h"
 
 /*
- * A piece of a logical tensor: a rectangle [from, to) of the whole tensor, and of the rectangle's elements in row-major
- * order those with numbers [first, first + count). They lie in the buffer one after another from element `at`.
+ * A piece of a logical tensor: a rectangle [from, to) of the whole tensor, and of the rectangle's
+ * elements in row-major order those with numbers [first, first + count). They lie in the buffer one
+ * after another from element `at`.
  */
 struct slice {
     const char *tensor; /* Hugging Face name */
@@ -57,10 +60,11 @@ struct checkpoint_content {
 };
 
 /*
- * Writes a checkpoint. Collective over the mesh's world: replica 0 writes, the others take part in the agreement. On return
- * all ranks agree: published, or failed with nothing left behind that looks whole. A folder that already holds this name is
- * renamed aside until the new one stands, then removed.
- * ERR_IO names rank, path and the system's reason (no space: how much was needed and how much there is).
+ * Writes a checkpoint. Collective over the mesh's world: replica 0 writes, the others take part in
+ * the agreement. On return all ranks agree: published, or failed with nothing left behind that
+ * looks whole. A folder that already holds this name is renamed aside until the new one stands,
+ * then removed. ERR_IO names rank, path and the system's reason (no space: how much was needed and
+ * how much there is).
  */
 MUST_USE status checkpoint_save(const char *folder, const struct mesh *mesh,
                                 const struct checkpoint_content *content);
@@ -73,25 +77,29 @@ struct checkpoint_info {
     const char *family, *recipe, *state;
 };
 
-/* ERR_MISSING if there is no manifest; ERR_FORMAT if it, or a table or file it names, is missing, short or altered. */
+/* ERR_MISSING if there is no manifest; ERR_FORMAT if it, or a table or file it names, is
+ * missing, short or altered. */
 MUST_USE status checkpoint_open(struct checkpoint_info *out, struct arena *a, const char *folder);
 
 /*
- * Fills the content's buffers from the checkpoint: every element that a slice names is found in whatever slices were
- * written (any shard degree to any; tensor degrees must agree until the issue of resharding), padding is zeroed. Each block
- * read is verified by digest first. Collective over the mesh's world: all ranks agree on success.
+ * Fills the content's buffers from the checkpoint: every element that a slice names is found in
+ * whatever slices were written (any shard degree to any; tensor degrees must agree until the issue
+ * of resharding), padding is zeroed. Each block read is verified by digest first. Collective over
+ * the mesh's world: all ranks agree on success.
  */
 MUST_USE status checkpoint_load(const struct checkpoint_info *info, const struct mesh *mesh,
                                 struct checkpoint_content *content);
 
 /*
- * The newest complete checkpoint (largest step; of equal ones the later written) at `path`: itself, or below it in any depth
- * up to three (…/checkpoints, …/sharded). Damaged ones are named in a warning and passed over. ERR_MISSING if there is none;
- * ERR_FORMAT if there are some and none is usable. Leftovers "*.writing" are never candidates.
+ * The newest complete checkpoint (largest step; of equal ones the later written) at `path`: itself,
+ * or below it in any depth up to three (…/checkpoints, …/sharded). Damaged ones are named in a
+ * warning and passed over. ERR_MISSING if there is none; ERR_FORMAT if there are some and none is
+ * usable. Leftovers "*.writing" are never candidates.
  */
 MUST_USE status checkpoint_find(struct checkpoint_info *out, struct arena *a, const char *path);
 
-/* Removes a checkpoint of ours: its manifest first, then the rest. Leaves files that we did not write, and says so. */
+/* Removes a checkpoint of ours: its manifest first, then the rest. Leaves files that we did not
+ * write, and says so. */
 MUST_USE status checkpoint_remove(const char *folder);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Fields of JSON that somebody else may have written: each getter checks presence, type and range, and its error names
- * the file and the field. Inner to this room.
+ * Fields of JSON that somebody else may have written: each getter checks presence, type and range,
+ * and its error names the file and the field. Inner to this room.
  */
 #ifndef ROUX_CHECKPOINT_FIELD_H
 #define ROUX_CHECKPOINT_FIELD_H
@@ -33,7 +33,8 @@ MUST_USE status field_digest_of(const char *path, const json_t *value, const cha
 MUST_USE status field_extents(const char *path, const json_t *object, const char *key, int most,
                               int64_t *out, int *count);
 
-/* Adds a member and takes `value` over. check()s that it could be made: memory was there, a text was UTF-8. */
+/* Adds a member and takes `value` over. check()s that it could be made: memory was there, a text
+ * was UTF-8. */
 void field_put(json_t *object, const char *key, json_t *value);
 
 #endif

@@ -81,7 +81,8 @@ static void damage_note(struct find *f, const char *folder)
     f->damaged++;
 }
 
-/* A folder that has a manifest, or what only a checkpoint has: the remains of one count as damage. */
+/* A folder that has a manifest, or what only a checkpoint has: the remains of one count as
+ * damage. */
 static bool is_candidate(struct find *f, const char *folder)
 {
     return file_is_folder(path_join(f->arena, folder, LAYOUT_OWN)) ||

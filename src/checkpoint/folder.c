@@ -147,7 +147,8 @@ static status names_exchange(const char *writing, const char *plain, const char 
     if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) {
         return fail(ERR_IO, "%s: exchanging its name with %s: %s", writing, plain, strerror(errno));
     }
-    /* A file system that cannot exchange: for a moment the old one stands under its other name only. */
+    /* A file system that cannot exchange: for a moment the old one stands under its other name
+     * only. */
     TRY(rename_to(plain, aside));
     return rename_to(writing, plain);
 }

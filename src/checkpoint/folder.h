@@ -15,8 +15,9 @@
 char *folder_writing(struct arena *a, const char *folder);
 
 /*
- * Makes an empty "folder.writing" with its inner folders, after removing what an earlier save left there.
- * ERR_IO if the place is not writable, or if `folder` is there and is neither empty nor a checkpoint.
+ * Makes an empty "folder.writing" with its inner folders, after removing what an earlier save left
+ * there. ERR_IO if the place is not writable, or if `folder` is there and is neither empty nor a
+ * checkpoint.
  */
 MUST_USE status folder_begin(struct arena *a, const char *folder, const int size[AXIS_COUNT]);
 

@@ -15,7 +15,8 @@
 
 enum { LAYOUT_ALIGN = 4096, LAYOUT_DEPTH = 3 };
 
-/* A writer: the ranks of replica 0, numbered (tp * E + ep) * S + shard; S and shard are over DS and CP together. */
+/* A writer: the ranks of replica 0, numbered (tp * E + ep) * S + shard; S and shard are over DS
+ * and CP together. */
 struct cell {
     int tp, ep, shard;
 };
@@ -30,7 +31,8 @@ char *layout_folder(struct arena *a, struct cell c);
 char *layout_state(struct arena *a, struct cell c);
 char *layout_table(struct arena *a, struct cell c);
 
-/* Is this the name of a folder, or of a file in such a folder, that a checkpoint of ours has? Also unfinished files. */
+/* Is this the name of a folder, or of a file in such a folder, that a checkpoint of ours has?
+ * Also unfinished files. */
 bool layout_is_folder(const char *name);
 bool layout_is_state(const char *name);
 

@@ -1,6 +1,7 @@
 /*
- * Loading. Every wanted slice is looked up among the stored slices of the same rectangle of the same tensor; their
- * ranges of elements are intersected, which gives copies; copies are carried out block by block, each verified first.
+ * Loading. Every wanted slice is looked up among the stored slices of the same rectangle of the
+ * same tensor; their ranges of elements are intersected, which gives copies; copies are carried out
+ * block by block, each verified first.
  *
  *   stored    |--- shard 0 ---|--- shard 1 ---|--- shard 2 ---|      elements of one rectangle, in row-major order
  *   wanted          |------ this rank ------|
@@ -158,7 +159,8 @@ static status explain(struct load *l, const struct slice *want, const struct pie
                 l->folder, (long long)at, (long long)until, want->tensor, want->kind);
 }
 
-/* Of the pieces that hold element `at` of the wanted rectangle, the one that reaches farthest; NULL if none does. */
+/* Of the pieces that hold element `at` of the wanted rectangle, the one that reaches farthest;
+ * NULL if none does. */
 static const struct piece *piece_at(const struct piece *first, const struct slice *want, int64_t at)
 {
     const struct piece *best = NULL;
@@ -227,7 +229,8 @@ static status slices_find(struct load *l, const struct checkpoint_content *conte
     return OK;
 }
 
-/* Does a block hold nothing but padding? Nobody copies from such a one, but it may have been altered all the same. */
+/* Does a block hold nothing but padding? Nobody copies from such a one, but it may have been
+ * altered all the same. */
 static bool block_is_padding(const struct stored_buffer *b, uint64_t begin, uint64_t end)
 {
     size_t width = dtype_bytes(b->dtype);

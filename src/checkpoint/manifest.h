@@ -4,7 +4,8 @@
  *   {"digest": "<32 digits>",\n        of every byte that follows this line's end
  *   "format": ..., "version": ..., ... }
  *
- * The first line is compared letter by letter, the rest by digest: so no byte of the file can change unseen.
+ * The first line is compared letter by letter, the rest by digest: so no byte of the file can
+ * change unseen.
  */
 #ifndef ROUX_CHECKPOINT_MANIFEST_H
 #define ROUX_CHECKPOINT_MANIFEST_H

@@ -272,8 +272,8 @@ static status finish(struct save *s, const struct report *reports)
     return folder_publish(s->arena, s->folder, s->mesh->size);
 }
 
-/* Which number each world rank's report has among the writers: replica 0 has the world's first ranks, in the order of the
- * formula of comm/mesh.h. */
+/* Which number each world rank's report has among the writers: replica 0 has the world's first
+ * ranks, in the order of the formula of comm/mesh.h. */
 static struct report *reports_by_writer(struct save *s, const struct report *by_rank)
 {
     const int *size = s->mesh->size;

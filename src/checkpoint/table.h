@@ -30,7 +30,8 @@ struct table {
     int buffer_count;
 };
 
-/* Elements of a slice's rectangle, or -1 if it is no rectangle of its tensor or has more than 2^62 elements. */
+/* Elements of a slice's rectangle, or -1 if it is no rectangle of its tensor or has more than
+ * 2^62 elements. */
 int64_t slice_volume(const struct slice *s);
 
 static inline size_t block_total(uint64_t bytes)
@@ -42,15 +43,15 @@ static inline size_t block_total(uint64_t bytes)
 MUST_USE status table_write(const struct table *t, const char *path, struct stamp *out);
 
 /*
- * Reads and checks a table. ERR_FORMAT if it is missing, differs from its stamp, speaks of another file than `file`,
- * or says what cannot be.
+ * Reads and checks a table. ERR_FORMAT if it is missing, differs from its stamp, speaks of another
+ * file than `file`, or says what cannot be.
  */
 MUST_USE status table_read(struct table *out, struct arena *a, const char *path,
                            const struct stamp *stamp, const char *file);
 
 /*
- * Opens the state file of a table below `folder`, and checks its length and its header; blocks are the reader's to check.
- * ERR_FORMAT if it is missing, short, long or altered.
+ * Opens the state file of a table below `folder`, and checks its length and its header; blocks are
+ * the reader's to check. ERR_FORMAT if it is missing, short, long or altered.
  */
 MUST_USE status table_open_state(const struct table *t, const char *folder, int *fd);
 

@@ -1,5 +1,6 @@
 /*
- * Command lines from tables: the same rows are parsed, shown by --help and made into the manual page. Inner to this room.
+ * Command lines from tables: the same rows are parsed, shown by --help and made into the manual
+ * page. Inner to this room.
  *
  *   --option value, --option=value, -q for options with a letter; what follows "--" is never an option. The last of several
  *   wins. Options and other words may stand in any order, so overrides (key=value, +key=value, ~key) need no "--".
@@ -57,7 +58,8 @@ struct args {
     bool help; /* asked for: nothing else was checked */
 };
 
-/* `argv` from the command's name on. ERR_RECIPE naming the option, the nearest one, or what it takes. */
+/* `argv` from the command's name on. ERR_RECIPE naming the option, the nearest one, or what it
+ * takes. */
 MUST_USE status args_parse(struct args *out, struct arena *a, const struct command *c, int argc,
                            char **argv);
 

@@ -1,7 +1,8 @@
 /*
  * Inside the room: the table of commands, and what several of them do in the same way.
  *
- * Only this room prints errors and decides exit codes. A command returns its exit code; cli_fail turns a status into one.
+ * Only this room prints errors and decides exit codes. A command returns its exit code; cli_fail
+ * turns a status into one.
  */
 #ifndef ROUX_CLI_CLI_H
 #define ROUX_CLI_CLI_H
@@ -37,13 +38,14 @@ struct recipe_words {
 };
 
 /*
- * Reads and checks the recipe of words 0, 1, ... for `ranks` ranks (0: --ranks or what the recipe says). ERR_RECIPE if there
- * is an error among the findings, which the caller prints.
+ * Reads and checks the recipe of words 0, 1, ... for `ranks` ranks (0: --ranks or what the recipe
+ * says). ERR_RECIPE if there is an error among the findings, which the caller prints.
  */
 MUST_USE status recipe_words_read(struct recipe_words *out, struct arena *a,
                                   const struct args *args, int ranks);
 
-/* Ends this program and becomes `mpirun -n ranks` of itself with the same words, without --ranks. Returns only on failure. */
+/* Ends this program and becomes `mpirun -n ranks` of itself with the same words, without
+ * --ranks. Returns only on failure. */
 MUST_USE status ranks_start(const struct args *args, int ranks);
 
 #endif

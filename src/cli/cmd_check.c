@@ -61,7 +61,8 @@ static status check_weights(struct arena *a, const char *folder)
     return s;
 }
 
-/* What only building the job's spec finds out: the model folder's configuration, and what follows from both. */
+/* What only building the job's spec finds out: the model folder's configuration, and what
+ * follows from both. */
 static void check_spec(struct recipe_words *w, struct arena *a, struct train_spec *spec)
 {
     status s = train_spec_make(spec, a, &w->recipe, w->ranks > 0 ? w->ranks : 1);

@@ -29,8 +29,8 @@ struct planning {
     int ranks, rank, ranks_here; /* ranks that share this machine's memory */
     struct train_plan_report report;
     int64_t left; /* bytes of memory that are free here; -1: not known */
-    const char
-        *change; /* an override with which it fits; NULL: none was found, or none is needed */
+    /* an override with which it fits; NULL: none was found, or none is needed */
+    const char *change;
 };
 
 static bool fits(const struct planning *p, const struct train_plan_report *r)

@@ -34,7 +34,8 @@ enum { VARIABLES = sizeof variables / sizeof variables[0] };
 
 /* ---- text ---- */
 
-/* Words of `text`, broken before the right margin; the first line begins at `column`, further ones are indented to `indent`. */
+/* Words of `text`, broken before the right margin; the first line begins at `column`, further
+ * ones are indented to `indent`. */
 static void print_wrapped(FILE *to, const char *text, int column, int indent)
 {
     while (*text != 0) {

@@ -83,7 +83,8 @@ static int dispatch(int argc, char **argv)
     return 0;
 }
 
-/* What was printed but could not be written is a failure of its own; a reader that went away is none. */
+/* What was printed but could not be written is a failure of its own; a reader that went away is
+ * none. */
 static int close_output(int code)
 {
     bool broken = ferror(stdout) != 0;

@@ -1,4 +1,5 @@
-/* The communicator of one: sums and gathers are copies, a broadcast is nothing, and all is done when begin returns. */
+/* The communicator of one: sums and gathers are copies, a broadcast is nothing, and all is done
+ * when begin returns. */
 #include <string.h>
 #include "comm/comm.h"
 

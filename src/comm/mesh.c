@@ -1,7 +1,8 @@
 #include "comm/mesh.h"
 #include <limits.h>
 
-/* From the slowest axis to the fastest: in the world's ranks, and in a communicator over a set of axes. */
+/* From the slowest axis to the fastest: in the world's ranks, and in a communicator over a set
+ * of axes. */
 static const enum axis world_order[AXIS_COUNT] = { AXIS_REPLICA, AXIS_DS, AXIS_CP, AXIS_EP,
                                                    AXIS_TP };
 static const enum axis member_order[AXIS_COUNT] = { AXIS_DS, AXIS_CP, AXIS_EP, AXIS_REPLICA,
@@ -115,7 +116,8 @@ status mesh_imagine(struct mesh *m, int rank, const int size[AXIS_COUNT])
     return OK;
 }
 
-/* Makes the communicator of a set whose axes are all longer than one: who agrees on all other axes, in member order. */
+/* Makes the communicator of a set whose axes are all longer than one: who agrees on all other
+ * axes, in member order. */
 static status set_open(struct mesh *m, axes over)
 {
     int color = mesh_index(m, (axes)(AXES_ALL & ~over));

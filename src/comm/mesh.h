@@ -4,8 +4,9 @@
  *   rank = (((rep * DS + ds) * C + cp) * E + ep) * T + tp        (C or E is 1)
  *   data index = (ds * E + ep) * R + rep                         which part of a global micro-batch this rank takes
  *
- * In a communicator over a set of axes members are ordered by ds, cp, ep, rep, tp, the first slowest: so that the tree
- * over the shard group, then over the replicas, is the upper, then the lower levels of the tree over the data index.
+ * In a communicator over a set of axes members are ordered by ds, cp, ep, rep, tp, the first
+ * slowest: so that the tree over the shard group, then over the replicas, is the upper, then the
+ * lower levels of the tree over the data index.
  */
 #ifndef ROUX_COMM_MESH_H
 #define ROUX_COMM_MESH_H
@@ -34,8 +35,9 @@ struct mesh {
 };
 
 /*
- * Places this rank of `world` on the axes. ERR_RECIPE if the sizes do not multiply to the world's size.
- * Makes the communicators of the sets in use (TP; SHARD; SPREAD; DATA; each where longer than one). Collective over world.
+ * Places this rank of `world` on the axes. ERR_RECIPE if the sizes do not multiply to the world's
+ * size. Makes the communicators of the sets in use (TP; SHARD; SPREAD; DATA; each where longer than
+ * one). Collective over world.
  */
 MUST_USE status mesh_open(struct mesh *m, struct comm *world, const int size[AXIS_COUNT]);
 
@@ -44,8 +46,8 @@ MUST_USE status mesh_imagine(struct mesh *m, int rank, const int size[AXIS_COUNT
 
 void mesh_close(struct mesh *m);
 
-/* The communicator over a set; members that differ only in these axes. Sets whose axes all have size 1 give a
- * communicator of one. check()s that mesh_open made it. */
+/* The communicator over a set; members that differ only in these axes. Sets whose axes all have
+ * size 1 give a communicator of one. check()s that mesh_open made it. */
 struct comm *mesh_comm(const struct mesh *m, axes over);
 
 int mesh_length(const struct mesh *m, axes over); /* product of the sizes */

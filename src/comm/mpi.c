@@ -1,5 +1,6 @@
 /*
- * Collectives of messages between two ranks. Sums are formed here, in the order of the row tree, whatever the library.
+ * Collectives of messages between two ranks. Sums are formed here, in the order of the row tree,
+ * whatever the library.
  *
  *   reduce-scatter   begin: every member sends each other one its piece of `in`
  *                    wait:  the others' pieces for this member lie in scratch and are added, with its own in `in`
@@ -9,7 +10,8 @@
  *
  *   scratch of a sum   | piece from 0 | piece from 1 | ... |    each `stride` elements; none for the own piece
  *
- * Long messages travel in pieces of MESSAGE bytes: the two ends begin to move data early, and no count leaves an int.
+ * Long messages travel in pieces of MESSAGE bytes: the two ends begin to move data early, and no
+ * count leaves an int.
  */
 #include "comm/mpi.h"
 #include <sched.h>
@@ -19,7 +21,8 @@
 
 enum { MESSAGE = 4 << 20, ALIGN_ELEMENTS = 64, SERIALS = 1 << 14 };
 
-/* Requests under way; kept on the communicator's free list between uses, so that steps allocate nothing. */
+/* Requests under way; kept on the communicator's free list between uses, so that steps allocate
+ * nothing. */
 struct flight {
     char *requests; /* [room] of the transport's size */
     int count, room;
@@ -70,7 +73,8 @@ static void flight_return(struct group *g, struct flight *f)
     g->unused = f;
 }
 
-/* The slots of the next `count` requests. Growing may move requests under way, which are handles. */
+/* The slots of the next `count` requests. Growing may move requests under way, which are
+ * handles. */
 static char *flight_slots(struct group *g, struct flight *f, int count)
 {
     size_t width = g->transport->request_bytes;
@@ -128,7 +132,8 @@ static status post_receive(struct comm *c, struct flight *f, int from, void *byt
     return post(c, f, false, from, bytes, length);
 }
 
-/* Until all of the flight's requests are done. The processor is offered to others, who may be the ranks waited for. */
+/* Until all of the flight's requests are done. The processor is offered to others, who may be
+ * the ranks waited for. */
 static status flight_finish(struct comm *c, struct flight *f)
 {
     struct group *g = group_of(c);
@@ -199,7 +204,8 @@ static const char *piece_of(const struct comm *c, const struct collective *what,
     return (const char *)what->in + (size_t)share_begin(s, m) * width;
 }
 
-/* Members take their turns in different orders, so that not all of them address the same one first. */
+/* Members take their turns in different orders, so that not all of them address the same one
+ * first. */
 static int member_at_turn(const struct comm *c, int turn)
 {
     return (c->rank + turn) % c->size;
@@ -295,8 +301,8 @@ static status gather_begin(struct comm *c, const struct collective *what, struct
     return spread(c, f, out, width, (struct shares){ what->n, what->n * c->size });
 }
 
-/* Members are counted from the root. Member v has its data from v without its lowest bit, and sends to v plus every
- * power of two below that bit. */
+/* Members are counted from the root. Member v has its data from v without its lowest bit, and
+ * sends to v plus every power of two below that bit. */
 static status broadcast_begin(struct comm *c, const struct collective *what, struct flight *f)
 {
     int v = (c->rank - what->root + c->size) % c->size;

@@ -1,5 +1,6 @@
 /*
- * roux-mpi.so: the transport over MPI. The one file that includes mpi.h; linked with MPI and with nothing of roux.
+ * roux-mpi.so: the transport over MPI. The one file that includes mpi.h; linked with MPI and with
+ * nothing of roux.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -29,7 +30,8 @@ static MPI_Comm comm_of(const struct transport_group *g)
     return *(MPI_Comm *)g->handle;
 }
 
-/* Gives a communicator a handle on the heap, and our error handling. Takes the communicator over. */
+/* Gives a communicator a handle on the heap, and our error handling. Takes the communicator
+ * over. */
 static const char *group_fill(struct transport_group *g, MPI_Comm comm)
 {
     const char *text =
@@ -50,7 +52,8 @@ static const char *group_fill(struct transport_group *g, MPI_Comm comm)
     return text;
 }
 
-/* One thread at a time talks to MPI, not always the same one: MPI_THREAD_SERIALIZED is what we need. */
+/* One thread at a time talks to MPI, not always the same one: MPI_THREAD_SERIALIZED is what we
+ * need. */
 static const char *mpi_open(struct transport_group *world)
 {
     int given = MPI_THREAD_SINGLE;

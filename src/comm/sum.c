@@ -1,7 +1,8 @@
 /*
- * The tree is walked depth first, block by block: leaf c is the sum of the members of equal residue r = bits of c
- * reversed, and after it as many pairs are merged as c has ones at its end. So the order is that of tensor/row_tree.h
- * (another room of this level; tests/comm holds the two against each other), and few blocks are alive at a time.
+ * The tree is walked depth first, block by block: leaf c is the sum of the members of equal residue
+ * r = bits of c reversed, and after it as many pairs are merged as c has ones at its end. So the
+ * order is that of tensor/row_tree.h (another room of this level; tests/comm holds the two against
+ * each other), and few blocks are alive at a time.
  */
 #include "comm/sum.h"
 #include <string.h>

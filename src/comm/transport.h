@@ -1,9 +1,11 @@
 /*
- * The border between roux and a message-passing library: what roux-mpi.so exports. Inner to this room.
+ * The border between roux and a message-passing library: what roux-mpi.so exports. Inner to this
+ * room.
  *
- * The module is opened with dlopen on first use and knows nothing of roux: no collectives, no error texts of ours, no
- * symbol of the program. It moves bytes between two ranks, splits groups, and says in the library's words what failed.
- * Every function returns NULL if all went well, else a text that lives until the next call. One thread at a time.
+ * The module is opened with dlopen on first use and knows nothing of roux: no collectives, no error
+ * texts of ours, no symbol of the program. It moves bytes between two ranks, splits groups, and
+ * says in the library's words what failed. Every function returns NULL if all went well, else a
+ * text that lives until the next call. One thread at a time.
  */
 #ifndef ROUX_COMM_TRANSPORT_H
 #define ROUX_COMM_TRANSPORT_H
@@ -22,9 +24,10 @@ struct transport_group {
 };
 
 /*
- * Life: open once; split, send, receive, test, barrier; free every group that split made; close once. After close nothing
- * may be called, open neither. Tags are 0 .. 32767. A request is a handle of `request_bytes` bytes in the
- * caller's memory, which may copy it elsewhere meanwhile; the requests of one test lie one after another.
+ * Life: open once; split, send, receive, test, barrier; free every group that split made; close
+ * once. After close nothing may be called, open neither. Tags are 0 .. 32767. A request is a handle
+ * of `request_bytes` bytes in the caller's memory, which may copy it elsewhere meanwhile; the
+ * requests of one test lie one after another.
  */
 struct transport {
     int version; /* TRANSPORT_VERSION */

@@ -73,7 +73,8 @@ static status launcher_find(struct launcher *l)
     return OK;
 }
 
-/* $ROUX_MODULES, the program's own folder, ../lib/roux beside it. NULL if the module is in none of them. */
+/* $ROUX_MODULES, the program's own folder, ../lib/roux beside it. NULL if the module is in none
+ * of them. */
 static const char *module_find(struct arena *a, struct text *places)
 {
     char self[PATH_MAX] = "";
@@ -96,7 +97,8 @@ static const char *module_find(struct arena *a, struct text *places)
     return NULL;
 }
 
-/* Its libraries' symbols must be visible to the plug-ins that Open MPI opens itself: hence RTLD_GLOBAL. */
+/* Its libraries' symbols must be visible to the plug-ins that Open MPI opens itself: hence
+ * RTLD_GLOBAL. */
 static status module_open(const char *path, const struct transport **out)
 {
     void *module = dlopen(path, RTLD_NOW | RTLD_GLOBAL);

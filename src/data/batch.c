@@ -80,7 +80,8 @@ status sampler_take(struct sampler *s, int64_t m, struct batch *out)
         TRY(take_row(s, at * n + slot * s->data_size + s->data_index, out, slot));
     }
     if (at == s->global_batches - 1 && left > s->data_index) {
-        /* This rank's share of the rows that nobody takes, so that the sum over ranks is their number. */
+        /* This rank's share of the rows that nobody takes, so that the sum over ranks is their
+         * number. */
         s->counts.passed_over += (left - s->data_index - 1) / s->data_size + 1;
     }
     return OK;
@@ -116,7 +117,8 @@ void batch_make(struct batch *b, struct arena *a, int64_t B, int64_t S)
     }
 }
 
-/* The id that position i of the row is scored by: the label of the next token, if it is of the same document. */
+/* The id that position i of the row is scored by: the label of the next token, if it is of the
+ * same document. */
 static int32_t target_of(const struct row *row, int64_t i, int64_t length)
 {
     if (i + 1 >= length || row->starts[i + 1] == i + 1 || row->labels[i + 1] == -100) {

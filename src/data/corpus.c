@@ -1,6 +1,7 @@
 /*
- * A corpus is its sources, row by row in turn: row i is row i / n of source i mod n, and the shortest source ends the
- * corpus. Each folder is one source; which files count is decided once, over all folders.
+ * A corpus is its sources, row by row in turn: row i is row i / n of source i mod n, and the
+ * shortest source ends the corpus. Each folder is one source; which files count is decided once,
+ * over all folders.
  */
 #include "data/corpus.h"
 
@@ -63,7 +64,8 @@ static status nothing_fits(const char *folder, const char *ending, const struct 
     return s;
 }
 
-/* The form of the whole corpus: the first of the table of which any folder has a file. FORMS if none has. */
+/* The form of the whole corpus: the first of the table of which any folder has a file. FORMS if
+ * none has. */
 static int choose_form(const char *const *folders, const struct folder_files *files,
                        int folder_count, const char **folder, const char **name)
 {

@@ -1,6 +1,7 @@
 /*
- * What a source of rows must offer. Of the room data alone: a new file form (JSON.GZ, Arrow) is one more struct of these
- * functions and a line in corpus.c, which chooses the form by the names of the files.
+ * What a source of rows must offer. Of the room data alone: a new file form (JSON.GZ, Arrow) is one
+ * more struct of these functions and a line in corpus.c, which chooses the form by the names of the
+ * files.
  */
 #ifndef ROUX_DATA_CORPUS_SOURCE_H
 #define ROUX_DATA_CORPUS_SOURCE_H

@@ -1,5 +1,6 @@
 /*
- * Rows in .json files: where each lies is found once, a row is read and parsed when it is asked for.
+ * Rows in .json files: where each lies is found once, a row is read and parsed when it is asked
+ * for.
  *
  *   {"input_ids": ...}\n            lines: one object each; blank lines between are passed over
  *   [{...}, {...}]                  one array, if the first byte of the file that is not white space is its bracket
@@ -7,8 +8,9 @@
  *   places   | begin, length, line | begin, length, line | ...     16 bytes a row, over all files in order
  *   files    | path, fd, first place | ...
  *
- * The search looks for line ends, or for brackets outside of strings; whether a row is right is for row_parse to say.
- * Files are read with pread and not mapped: a file that shrinks meanwhile is an error and not a signal.
+ * The search looks for line ends, or for brackets outside of strings; whether a row is right is for
+ * row_parse to say. Files are read with pread and not mapped: a file that shrinks meanwhile is an
+ * error and not a signal.
  */
 #include <errno.h>
 #include <fcntl.h>

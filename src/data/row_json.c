@@ -1,6 +1,6 @@
 /*
- * Rows are checked while they are scanned, so that a fault can be shown where it stands. Columns come in any order:
- * each is kept as a list, and what concerns two of them is checked at the end.
+ * Rows are checked while they are scanned, so that a fault can be shown where it stands. Columns
+ * come in any order: each is kept as a list, and what concerns two of them is checked at the end.
  */
 #include "data/row_json.h"
 

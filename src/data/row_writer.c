@@ -1,4 +1,5 @@
-/* Rows are formatted into a buffer of about 1 MiB; a file ends with the row that takes it past 64 MB. */
+/* Rows are formatted into a buffer of about 1 MiB; a file ends with the row that takes it past
+ * 64 MB. */
 #include "data/row_writer.h"
 
 #include <errno.h>

@@ -5,8 +5,8 @@
  *   out.partial-PID-N/train/rows-00000.json, rows-00001.json, ...     a new file behind 64 MB
  *   out.partial-PID-N/val/rows-00000.json, ...
  *
- * How many rows are held out is settled over all inputs together: after each input their number is the share of the rows
- * so far, rounded down, so that many small inputs give their share too.
+ * How many rows are held out is settled over all inputs together: after each input their number is
+ * the share of the rows so far, rounded down, so that many small inputs give their share too.
  */
 #include "data/tokenize.h"
 
@@ -42,7 +42,8 @@ static int64_t rows_of(uint64_t bytes, int64_t width)
     return (int64_t)(bytes / (uint64_t)width + (bytes % (uint64_t)width != 0));
 }
 
-/* Settles where each input's held-out rows begin. The tiny addend repairs products such as 0.29 * 100. */
+/* Settles where each input's held-out rows begin. The tiny addend repairs products such as 0.29
+ * * 100. */
 static status divide_inputs(struct run *r)
 {
     const struct tokenize_options *o = r->options;

@@ -15,12 +15,12 @@ struct tokenize_options {
     int input_count;
     const char *out; /* folder to make: out/train/, and out/val/ if `validation` > 0 */
     int64_t width;   /* tokens a row */
-    double
-        validation; /* share of rows held out, [0, 1): the last rows of each input, their number settled over all
-                                  inputs together and rounded down */
-    bool
-        documents; /* pack the inputs: rows run across inputs, with document_ids; else each input begins a row
-                                  and its last, short row is padded when trained */
+    /* share of rows held out, [0, 1): the last rows of each input, their number settled over all
+     * inputs together and rounded down */
+    double validation;
+    /* pack the inputs: rows run across inputs, with document_ids; else each input begins a row
+     * and its last, short row is padded when trained */
+    bool documents;
     bool force; /* replace what stands in `out` (only files that this program made) */
 };
 
@@ -28,11 +28,13 @@ struct tokenize_report {
     int64_t inputs, bytes;         /* read */
     int64_t rows, validation_rows; /* written to train, to val */
     int64_t tokens;                /* of both */
-    double
-        entropy0; /* nats a byte of the held-out bytes under their own order-0 frequencies; of all bytes if none held out */
+    /* nats a byte of the held-out bytes under their own order-0 frequencies; of all bytes if
+     * none held out */
+    double entropy0;
 };
 
-/* Writes the folders under temporary names and renames them last: a failed or stopped run leaves nothing that looks whole. */
+/* Writes the folders under temporary names and renames them last: a failed or stopped run leaves
+ * nothing that looks whole. */
 MUST_USE status tokenize_bytes(const struct tokenize_options *o, struct tokenize_report *out);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Nothing of the user's is touched before everything is written, and only a folder that holds nothing but our own files
- * is replaced.
+ * Nothing of the user's is touched before everything is written, and only a folder that holds
+ * nothing but our own files is replaced.
  */
 #include "data/tokenize_paths.h"
 
@@ -83,7 +83,8 @@ status tokenize_list_inputs(struct arena *a, const struct tokenize_options *o,
     return OK;
 }
 
-/* The path without links, "." and "..", as far as it exists; what does not exist yet is kept behind it. */
+/* The path without links, "." and "..", as far as it exists; what does not exist yet is kept
+ * behind it. */
 static char *whole_path(struct arena *a, const char *path)
 {
     char *real = realpath(path, NULL), *copy;

@@ -1,4 +1,5 @@
-/* The file side of tokenizing: what is read, where it may go, and how it appears there. Of the room data alone. */
+/* The file side of tokenizing: what is read, where it may go, and how it appears there. Of the
+ * room data alone. */
 #ifndef ROUX_DATA_TOKENIZE_PATHS_H
 #define ROUX_DATA_TOKENIZE_PATHS_H
 
@@ -15,7 +16,8 @@ struct tokenize_input {
 MUST_USE status tokenize_list_inputs(struct arena *a, const struct tokenize_options *o,
                                      struct tokenize_input **inputs, int64_t *count);
 
-/* `out` is free or, with force, holds only what tokenizing made; and no input holds it or lies in it. */
+/* `out` is free or, with force, holds only what tokenizing made; and no input holds it or lies
+ * in it. */
 MUST_USE status tokenize_check_out(struct arena *a, const struct tokenize_options *o);
 
 /* Makes an empty folder beside `out`. */

@@ -1,6 +1,7 @@
 /*
- * Generation without a cache: one program of B = 1 and as many positions as there will ever be, whose live count is a state
- * value. Each new token runs all positions so far again; that is quadratic, and simple enough to be the measure of a cache.
+ * Generation without a cache: one program of B = 1 and as many positions as there will ever be,
+ * whose live count is a state value. Each new token runs all positions so far again; that is
+ * quadratic, and simple enough to be the measure of a cache.
  */
 #include <math.h>
 #include <string.h>
@@ -168,7 +169,8 @@ static int64_t likeliest(const struct generation *g)
     return best;
 }
 
-/* The id at which the running sum of probabilities, in the order of ids, passes the random number. */
+/* The id at which the running sum of probabilities, in the order of ids, passes the random
+ * number. */
 static int64_t drawn(const struct generation *g, int64_t number)
 {
     int64_t V = g->spec.vocab, last = likeliest(g);

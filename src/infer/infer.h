@@ -1,10 +1,12 @@
 /*
- * Using a model without training it: what it computes on a given batch, and how it goes on with a text.
+ * Using a model without training it: what it computes on a given batch, and how it goes on with a
+ * text.
  *
  *   probe_run      logits, loss and every gradient of a model folder on a batch file, by Hugging Face name
  *   generate_run   tokens that follow a prompt, one by one
  *
- * Both write programs of their own with the model's layers: what is proved of a probe holds for the trainer.
+ * Both write programs of their own with the model's layers: what is proved of a probe holds for the
+ * trainer.
  */
 #ifndef ROUX_INFER_INFER_H
 #define ROUX_INFER_INFER_H
@@ -26,9 +28,9 @@
  *   document_ids   optional: a new value starts a document
  *   position_ids   optional, not read where document_ids stand: a restart at 0 starts a document
  *
- * The result holds logits [B, S, vocabulary], loss [1] F64 (sum of token losses / valid targets; 0 if there is no target),
- * and grad.<tensor name> for every weight, the derivative of that loss; F64 or F32 as `real` is. Logits are left out when
- * there is more than one rank.
+ * The result holds logits [B, S, vocabulary], loss [1] F64 (sum of token losses / valid targets; 0
+ * if there is no target), and grad.<tensor name> for every weight, the derivative of that loss; F64
+ * or F32 as `real` is. Logits are left out when there is more than one rank.
  */
 struct probe_options {
     const char *model, *batch; /* a model folder; a batch file */
@@ -52,9 +54,10 @@ struct probe_report {
 };
 
 /*
- * Collective over world: rows are dealt as sequence i -> slot i div D of data index i mod D, with empty rows where B does not
- * divide by D; the result is written by rank 0. ERR_MISSING, ERR_FORMAT (file, tensor, row, position), ERR_UNSUPPORTED,
- * ERR_RECIPE for degrees that do not fit, ERR_MEMORY, ERR_IO, ERR_PEER. Texts of `report` live in `a`.
+ * Collective over world: rows are dealt as sequence i -> slot i div D of data index i mod D, with
+ * empty rows where B does not divide by D; the result is written by rank 0. ERR_MISSING, ERR_FORMAT
+ * (file, tensor, row, position), ERR_UNSUPPORTED, ERR_RECIPE for degrees that do not fit,
+ * ERR_MEMORY, ERR_IO, ERR_PEER. Texts of `report` live in `a`.
  */
 MUST_USE status probe_run(const struct probe_options *o, struct comm *world, struct arena *a,
                           struct probe_report *report);
@@ -66,8 +69,8 @@ struct generate_options {
     const int64_t *prompt; /* [prompt_count]; no token is added to it */
     int64_t prompt_count;
     int64_t most; /* new tokens, at least 1 */
-    double
-        temperature; /* 0: the likeliest token, the lowest id among equals; else softmax(logits / temperature) */
+    /* 0: the likeliest token, the lowest id among equals; else softmax(logits / temperature) */
+    double temperature;
     uint64_t seed; /* the random number of new token n is a function of (seed, n) */
     enum dtype real;
     int threads;
@@ -91,22 +94,24 @@ struct generate_report {
 typedef status generate_each_fn(void *user, int64_t id);
 
 /*
- * On this rank alone. ERR_RECIPE for an empty prompt, one with ids outside the vocabulary, or one that leaves no position
- * free; ERR_FORMAT where logits are not finite; and what loading a model can say.
+ * On this rank alone. ERR_RECIPE for an empty prompt, one with ids outside the vocabulary, or one
+ * that leaves no position free; ERR_FORMAT where logits are not finite; and what loading a model
+ * can say.
  */
 MUST_USE status generate_run(const struct generate_options *o, generate_each_fn *each, void *user,
                              struct generate_report *report);
 
 /*
- * A text as a prompt of bytes, one token a byte, for models without a tokenizer (vocabulary of 256 bytes and at most as many
- * special ids). ERR_UNSUPPORTED where the folder has a tokenizer or a larger vocabulary, ERR_RECIPE for a byte without id.
+ * A text as a prompt of bytes, one token a byte, for models without a tokenizer (vocabulary of 256
+ * bytes and at most as many special ids). ERR_UNSUPPORTED where the folder has a tokenizer or a
+ * larger vocabulary, ERR_RECIPE for a byte without id.
  */
 MUST_USE status generate_text_prompt(struct arena *a, const char *model, const char *text,
                                      int64_t **ids, int64_t *count);
 
 /*
- * Bytes to a terminal or pipe so that no UTF-8 sequence is ever half written: what may still become one waits. Bytes that
- * are no UTF-8 pass as they are. A zeroed struct has nothing waiting.
+ * Bytes to a terminal or pipe so that no UTF-8 sequence is ever half written: what may still become
+ * one waits. Bytes that are no UTF-8 pass as they are. A zeroed struct has nothing waiting.
  */
 struct utf8_gate {
     unsigned char waiting[4];

@@ -1,6 +1,7 @@
 /*
- * A probe is the trainer's micro-batch, run once: model_loss and its derivative, the exact sums of a step, and where one rank
- * holds all a second program for the logits, which `learn` never forms whole. Both share the weights by name.
+ * A probe is the trainer's micro-batch, run once: model_loss and its derivative, the exact sums of
+ * a step, and where one rank holds all a second program for the logits, which `learn` never forms
+ * whole. Both share the weights by name.
  */
 #include <math.h>
 #include <string.h>
@@ -61,7 +62,8 @@ static status read_inputs(struct probe *p)
     return batch_file_read(&p->file, p->arena, p->o->batch, p->spec.vocab);
 }
 
-/* Sequence i is slot i div D of data index i mod D; a slot without a sequence stays empty and adds nothing, exactly. */
+/* Sequence i is slot i div D of data index i mod D; a slot without a sequence stays empty and
+ * adds nothing, exactly. */
 static void deal_rows(struct probe *p)
 {
     int D = mesh_data_size(&p->mesh);

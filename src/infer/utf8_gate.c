@@ -13,7 +13,8 @@ static int length_of(unsigned char first)
                                            : 0;
 }
 
-/* Whether what waits can still become a well-formed sequence: filled up with the least bytes that may follow, it is one. */
+/* Whether what waits can still become a well-formed sequence: filled up with the least bytes
+ * that may follow, it is one. */
 static bool may_become_whole(const struct utf8_gate *g)
 {
     static const unsigned char second[][2] = { { 0xe0, 0xa0 }, { 0xf0, 0x90 } };

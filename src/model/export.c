@@ -31,7 +31,8 @@ static void list_parts(struct export *e, const struct weights *w)
     }
 }
 
-/* A file ends where the next tensor would make it larger than the limit; a tensor that is larger is a file by itself. */
+/* A file ends where the next tensor would make it larger than the limit; a tensor that is larger
+ * is a file by itself. */
 static void plan_files(struct export *e, uint64_t limit)
 {
     struct export_file *f = NULL;
@@ -121,7 +122,8 @@ void export_abandon(struct export *e)
         struct arena a = { 0 };
         char *text = arena_text(&a, fail_text());
 
-        /* What is left is marked as ours and goes with the next export; the reason to give up is what counts. */
+        /* What is left is marked as ours and goes with the next export; the reason to give up is
+         * what counts. */
         if (folder_remove(e->writing) != OK) {
             (void)!fail(ERR_IO, "%s", text);
         }
@@ -149,7 +151,8 @@ static void remember(struct exporting *x, status s)
     }
 }
 
-/* The others wait for this rank in the next collective, so it goes on, without writing, after a failure. */
+/* The others wait for this rank in the next collective, so it goes on, without writing, after a
+ * failure. */
 static status bring(void *user, const struct weight_part *part, const void *bytes)
 {
     struct exporting *x = user;

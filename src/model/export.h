@@ -1,6 +1,6 @@
 /*
- * One export on the rank that writes: a model folder, made beside its place and put there whole. Inner to this room; the
- * door is weights_export.
+ * One export on the rank that writes: a model folder, made beside its place and put there whole.
+ * Inner to this room; the door is weights_export.
  *
  *   <folder>.writing     while it is made      -> renamed to <folder> when it has been read back
  *   <folder>.replaced    the older export, until the new one stands
@@ -9,8 +9,8 @@
  *   <folder>/config.json, generation_config.json
  *   <folder>/.roux/export.json     {"format", "version", "files"}: what is ours here, and so may be replaced later
  *
- * The life of an export: export_open -> export_tensor for every part, in the order of the segments -> export_publish, or
- * export_abandon. After a failure only export_abandon may follow.
+ * The life of an export: export_open -> export_tensor for every part, in the order of the segments
+ * -> export_publish, or export_abandon. After a failure only export_abandon may follow.
  */
 #ifndef ROUX_MODEL_EXPORT_H
 #define ROUX_MODEL_EXPORT_H
@@ -45,14 +45,15 @@ struct export
 };
 
 /*
- * Plans the files, looks whether the folder may be taken and whether the disk has room, makes the temporary folder.
- * ERR_RECIPE if the name is taken by something that is not ours; ERR_IO.
+ * Plans the files, looks whether the folder may be taken and whether the disk has room, makes the
+ * temporary folder. ERR_RECIPE if the name is taken by something that is not ours; ERR_IO.
  */
 MUST_USE status export_open(struct export *e, struct arena *a, const struct weights *w,
                             const struct model_spec *s, const char *folder, enum dtype dtype,
                             int64_t limit);
 
-/* Converts the next part, whole, from `real` and writes it. A value that is not finite afterwards is ERR_FORMAT. */
+/* Converts the next part, whole, from `real` and writes it. A value that is not finite
+ * afterwards is ERR_FORMAT. */
 MUST_USE status export_tensor(struct export *e, const struct weight_part *part, enum dtype real,
                               const void *bytes);
 
@@ -66,14 +67,16 @@ void export_abandon(struct export *e); /* also after publish, and of a zeroed st
 /* The folder's name without links and closing slashes; makes the folder above it. */
 MUST_USE status export_folder_name(struct arena *a, const char *folder, const char **target);
 
-/* Is the name free, an empty folder, or an export of ours that holds no weights of others? ERR_RECIPE if not. */
+/* Is the name free, an empty folder, or an export of ours that holds no weights of others?
+ * ERR_RECIPE if not. */
 MUST_USE status export_folder_check(struct arena *a, const char *target);
 
 /* Makes the temporary folder with its mark; one that an earlier run left behind is removed. */
 MUST_USE status export_folder_make(struct arena *a, const char *writing, const char *const *files,
                                    int file_count);
 
-/* Puts the temporary folder into its place. What others laid into the older export moves into the new one. */
+/* Puts the temporary folder into its place. What others laid into the older export moves into
+ * the new one. */
 MUST_USE status export_folder_publish(struct arena *a, const char *writing, const char *target);
 
 #endif

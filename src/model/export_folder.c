@@ -114,7 +114,8 @@ static bool is_ours(struct arena *a, const char *folder)
 
 /* ---- before ---- */
 
-/* A folder on which a disk is mounted cannot be renamed; better to know it before anything is written. */
+/* A folder on which a disk is mounted cannot be renamed; better to know it before anything is
+ * written. */
 static status mount_check(struct arena *a, const char *target)
 {
     struct stat here, above;

@@ -1,6 +1,7 @@
 /*
- * config.json in. What a file may leave out, and what it then means, is transformers' rule; read are the layout of its
- * version 5 (rope_parameters) and the older one (rope_theta and rope_scaling).
+ * config.json in. What a file may leave out, and what it then means, is transformers' rule; read
+ * are the layout of its version 5 (rope_parameters) and the older one (rope_theta and
+ * rope_scaling).
  */
 #include "model/hf.h"
 
@@ -166,7 +167,8 @@ static status read_ends(const struct object *o, const char *key, struct model_sp
     return OK;
 }
 
-/* A member that is an object; `out->json` is NULL if it is absent, null or empty, which mean the same. */
+/* A member that is an object; `out->json` is NULL if it is absent, null or empty, which mean the
+ * same. */
 static status read_object(const struct object *o, const char *key, const char *section,
                           struct object *out)
 {
@@ -237,8 +239,8 @@ static status refuse_nested(const struct object *o)
     return OK;
 }
 
-/* The scaling that section `from` asks for. An original length beside the section goes before one in it; with neither it
- * is the longest position. */
+/* The scaling that section `from` asks for. An original length beside the section goes before
+ * one in it; with neither it is the longest position. */
 static status read_rope_section(const struct object *top, const struct object *from,
                                 int64_t max_positions, struct rope_spec *out)
 {
@@ -260,7 +262,8 @@ static status read_rope_section(const struct object *top, const struct object *f
     return OK;
 }
 
-/* rope_parameters is followed; a word where the older keys stand there too and say something else. */
+/* rope_parameters is followed; a word where the older keys stand there too and say something
+ * else. */
 static void compare_older(const struct object *top, const struct object *scaling,
                           const struct rope_spec *older, status of_older,
                           const struct rope_spec *followed)

@@ -1,4 +1,5 @@
-/* config.json and generation_config.json out, in the older layout of transformers, which its version 5 reads too. */
+/* config.json and generation_config.json out, in the older layout of transformers, which its
+ * version 5 reads too. */
 #include "model/hf.h"
 
 #include "base/file.h"

@@ -14,7 +14,7 @@ bool layer_weights_direct(const struct program *p)
 
 static struct place flat_place(const struct program *p)
 {
-    struct place at = place_on(p->mesh, (struct place) { { 0 } }, AXES_SHARD, 1);
+    struct place at = place_on(p->mesh, (struct place){ { 0 } }, AXES_SHARD, 1);
 
     return place_on(p->mesh, at, AXES_TP, MIXED);
 }
@@ -26,7 +26,8 @@ struct weight_use layer_weights(struct program *p, const struct model *m, int se
     struct weight_use u = { g, program_find(p, name) };
 
     if (u.flat.id == 0) {
-        u.flat = program_weight(p, name, p->real, shape_1(g->shard_blocks * WEIGHT_BLOCK), flat_place(p), trains);
+        u.flat = program_weight(p, name, p->real, shape_1(g->shard_blocks * WEIGHT_BLOCK),
+                                flat_place(p), trains);
     }
     if (longer(p, AXES_SPREAD)) {
         u.flat = op_enter(p, AXES_SPREAD, u.flat);
@@ -47,7 +48,8 @@ const struct weight_part *segment_part(const struct weight_segment *g, enum part
     return NULL;
 }
 
-/* "q_proj.weight" of "model.layers.0.self_attn.q_proj.weight": what names the part within its segment. */
+/* "q_proj.weight" of "model.layers.0.self_attn.q_proj.weight": what names the part within its
+ * segment. */
 static const char *short_name(const struct weight_part *q)
 {
     const char *name = path_name(q->name), *last = name, *before = name;
@@ -66,7 +68,7 @@ val layer_part(struct program *p, const struct weight_use *u, enum part_kind kin
     const struct weight_part *q = segment_part(u->segment, kind);
 
     if (q == NULL) {
-        return (val) { 0 };
+        return (val){ 0 };
     }
     return op_view(p, short_name(q), u->flat, q->at,
                    q->rank == 2 ? shape_2(q->local[0], q->local[1]) : shape_1(q->local[0]), q->tp);

@@ -9,14 +9,15 @@
 
 #include "model/layer.h"
 
-status model_make(struct model *m, struct arena *a, const struct model_spec *s, const struct mesh *mesh)
+status model_make(struct model *m, struct arena *a, const struct model_spec *s,
+                  const struct mesh *mesh)
 {
     struct weights *w = arena_take(a, sizeof *w);
     double *inv_freq = arena_take_array(a, (size_t)s->head_dim / 2, sizeof *inv_freq);
 
     TRY(weights_make(w, a, s, mesh));
     rope_frequencies(&s->rope, s->head_dim, inv_freq);
-    *m = (struct model) { .spec = s, .weights = w, .inv_freq = inv_freq };
+    *m = (struct model){ .spec = s, .weights = w, .inv_freq = inv_freq };
     return OK;
 }
 
@@ -25,13 +26,14 @@ struct model_inputs model_inputs(struct program *p, int64_t B, int64_t S)
     struct place rows = place_rows(p->mesh);
     struct shape shape = shape_2(B, S);
 
-    return (struct model_inputs) { .ids = program_input(p, "ids", DT_I32, shape, rows),
-                                   .targets = program_input(p, "targets", DT_I32, shape, rows),
-                                   .positions = program_input(p, "positions", DT_I32, shape, rows),
-                                   .starts = program_input(p, "starts", DT_I32, shape, rows) };
+    return (struct model_inputs){ .ids = program_input(p, "ids", DT_I32, shape, rows),
+                                  .targets = program_input(p, "targets", DT_I32, shape, rows),
+                                  .positions = program_input(p, "positions", DT_I32, shape, rows),
+                                  .starts = program_input(p, "starts", DT_I32, shape, rows) };
 }
 
-static val with_bias(struct program *p, const char *name, const struct weight_use *u, val x, const enum part_kind *kinds, int parts)
+static val with_bias(struct program *p, const char *name, const struct weight_use *u, val x,
+                     const enum part_kind *kinds, int parts)
 {
     val b[LINEAR_PARTS] = { { 0 } };
 
@@ -44,9 +46,11 @@ static val with_bias(struct program *p, const char *name, const struct weight_us
     return op_bias(p, name, x, b, parts);
 }
 
-static val attention(struct program *p, const struct model *m, const struct weight_use *u, val x, val angles, val starts)
+static val attention(struct program *p, const struct model *m, const struct weight_use *u, val x,
+                     val angles, val starts)
 {
-    static const enum part_kind biases[] = { PART_Q_BIAS, PART_K_BIAS, PART_V_BIAS }, out_bias[] = { PART_O_BIAS };
+    static const enum part_kind biases[] = { PART_Q_BIAS, PART_K_BIAS, PART_V_BIAS },
+                                out_bias[] = { PART_O_BIAS };
     const struct model_spec *s = m->spec;
     int T = p->mesh->size[AXIS_TP];
     int64_t H = s->heads / T, G = s->groups / T;
@@ -65,7 +69,8 @@ static val attention(struct program *p, const struct model *m, const struct weig
 
 static val mlp(struct program *p, const struct model *m, const struct weight_use *u, val x)
 {
-    static const enum part_kind biases[] = { PART_GATE_BIAS, PART_UP_BIAS }, out_bias[] = { PART_DOWN_BIAS };
+    static const enum part_kind biases[] = { PART_GATE_BIAS, PART_UP_BIAS },
+                                out_bias[] = { PART_DOWN_BIAS };
     val gate_up[] = { layer_part(p, u, PART_GATE), layer_part(p, u, PART_UP) };
     val down = layer_part(p, u, PART_DOWN);
     val h = op_rmsnorm(p, "norm2", x, layer_part(p, u, PART_NORM2), m->spec->eps);
@@ -80,10 +85,12 @@ static val mlp(struct program *p, const struct model *m, const struct weight_use
 
 static unsigned layer_flags(unsigned flags)
 {
-    return ((flags & MODEL_RECOMPUTE) != 0 ? SEGMENT_RECOMPUTE : 0u) | ((flags & MODEL_REGATHER) != 0 ? SEGMENT_REGATHER : 0u);
+    return ((flags & MODEL_RECOMPUTE) != 0 ? SEGMENT_RECOMPUTE : 0u) |
+           ((flags & MODEL_REGATHER) != 0 ? SEGMENT_REGATHER : 0u);
 }
 
-val model_hidden(struct program *p, const struct model *m, const struct model_inputs *in, unsigned flags, val *head)
+val model_hidden(struct program *p, const struct model *m, const struct model_inputs *in,
+                 unsigned flags, val *head)
 {
     const struct model_spec *s = m->spec;
     bool trains = (flags & MODEL_TRAINS) != 0;
@@ -112,7 +119,8 @@ val model_hidden(struct program *p, const struct model *m, const struct model_in
     return layer_enter(p, AXES_TP, x);
 }
 
-/* Ids of this rank's slice of the vocabulary begin at `first`; `valid` of its rows are real words. */
+/* Ids of this rank's slice of the vocabulary begin at `first`; `valid` of its rows are real
+ * words. */
 static void head_slice(const struct model *m, int64_t *first, int64_t *valid)
 {
     const struct weight_segment *g = &m->weights->segments[0];
@@ -122,7 +130,8 @@ static void head_slice(const struct model *m, int64_t *first, int64_t *valid)
     *valid = q->to[0] - q->from[0];
 }
 
-val model_loss(struct program *p, const struct model *m, const struct model_inputs *in, unsigned flags)
+val model_loss(struct program *p, const struct model *m, const struct model_inputs *in,
+               unsigned flags)
 {
     int64_t first, valid;
     val head, x = model_hidden(p, m, in, flags, &head);

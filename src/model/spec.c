@@ -160,8 +160,8 @@ const char *rope_kind_name(enum rope_kind kind)
 }
 
 /*
- * Waves longer than the original context are slowed by the factor, short ones stay, between the two the share that stays
- * grows with the number of turns within the original context.
+ * Waves longer than the original context are slowed by the factor, short ones stay, between the two
+ * the share that stays grows with the number of turns within the original context.
  */
 static double llama3_frequency(const struct rope_spec *r, double frequency)
 {

@@ -1,6 +1,6 @@
 /*
- * What a model is: sizes, kinds, constants. One plain struct for all families; a family is a row (model/family.h) that says
- * how Hugging Face names and configures it.
+ * What a model is: sizes, kinds, constants. One plain struct for all families; a family is a row
+ * (model/family.h) that says how Hugging Face names and configures it.
  */
 #ifndef ROUX_MODEL_SPEC_H
 #define ROUX_MODEL_SPEC_H
@@ -27,8 +27,8 @@ struct model_spec {
     double eps, init_std;
     struct rope_spec rope;
     bool tied, attention_bias, mlp_bias;
-    int64_t window;     /* 0 = none */
-    int64_t pad, bos;   /* -1 = none */
+    int64_t window;   /* 0 = none */
+    int64_t pad, bos; /* -1 = none */
     int64_t eos[SPEC_EOS];
     int eos_count;
 };
@@ -36,14 +36,17 @@ struct model_spec {
 /* From-scratch defaults of the family (facts: table of families), for a recipe to overlay. */
 void spec_default(struct model_spec *s, const struct family *family);
 
-/* Completes what follows from the rest (head_dim and groups, where they are 0) and checks it: 1 to 10,000 layers, every
- * other extent 1 to 2^24, heads divisible by groups, an even head_dim, at most 2^56 parameters, so that no later sum of
- * bytes overflows; finite numbers in their ranges. ERR_RECIPE; `where` names the source in the message. */
+/* Completes what follows from the rest (head_dim and groups, where they are 0) and checks it: 1
+ * to 10,000 layers, every other extent 1 to 2^24, heads divisible by groups, an even head_dim, at
+ * most 2^56 parameters, so that no later sum of bytes overflows; finite numbers in their ranges.
+ * ERR_RECIPE; `where` names the source in the message. */
 MUST_USE status spec_finish(struct model_spec *s, const char *where);
 
-const char *rope_kind_name(enum rope_kind kind); /* "default", "linear", "llama3": config.json's rope_type */
+const char *rope_kind_name(
+    enum rope_kind kind); /* "default", "linear", "llama3": config.json's rope_type */
 
-/* inv_freq [head_dim / 2] after scaling. Source: facts of this project; llama3 scaling as Hugging Face has it. */
+/* inv_freq [head_dim / 2] after scaling. Source: facts of this project; llama3 scaling as
+ * Hugging Face has it. */
 void rope_frequencies(const struct rope_spec *r, int64_t head_dim, double *inv_freq);
 
 /* Distinct parameters; a tied embedding counts once. */

@@ -33,8 +33,9 @@ static int64_t blocks_of(int64_t elements)
     return (elements + WEIGHT_BLOCK - 1) / WEIGHT_BLOCK;
 }
 
-static void segment_make(struct weights *w, struct weight_segment *g, struct arena *a, const char *name, const char *prefix,
-                         const struct part_plan *plan, int count)
+static void segment_make(struct weights *w, struct weight_segment *g, struct arena *a,
+                         const char *name, const char *prefix, const struct part_plan *plan,
+                         int count)
 {
     g->name = name;
     g->parts = arena_take_array(a, (size_t)count, sizeof *g->parts);
@@ -44,16 +45,20 @@ static void segment_make(struct weights *w, struct weight_segment *g, struct are
         if (!plan[i].present) {
             continue;
         }
-        *q = (struct weight_part) { .name = arena_format(a, "%s%s", prefix, plan[i].suffix), .kind = plan[i].kind,
-                                    .init = plan[i].init, .rank = plan[i].columns == 0 ? 1 : 2,
-                                    .whole = { plan[i].rows, plan[i].columns == 0 ? 1 : plan[i].columns },
-                                    .at = g->blocks * WEIGHT_BLOCK };
+        *q = (struct weight_part){ .name = arena_format(a, "%s%s", prefix, plan[i].suffix),
+                                   .kind = plan[i].kind,
+                                   .init = plan[i].init,
+                                   .rank = plan[i].columns == 0 ? 1 : 2,
+                                   .whole = { plan[i].rows,
+                                              plan[i].columns == 0 ? 1 : plan[i].columns },
+                                   .at = g->blocks * WEIGHT_BLOCK };
         q->tp = w->mesh->size[AXIS_TP] > 1 ? plan[i].tp : WHOLE;
         part_rectangle(q, w->mesh->at[AXIS_TP], w->mesh->size[AXIS_TP]);
         g->blocks += blocks_of(q->local[0] * q->local[1]);
         g->count++;
     }
-    g->shard_blocks = (g->blocks + mesh_length(w->mesh, AXES_SHARD) - 1) / mesh_length(w->mesh, AXES_SHARD);
+    g->shard_blocks =
+        (g->blocks + mesh_length(w->mesh, AXES_SHARD) - 1) / mesh_length(w->mesh, AXES_SHARD);
 }
 
 static void root_make(struct weights *w, struct arena *a, const struct model_spec *s)
@@ -91,14 +96,17 @@ static void layer_make(struct weights *w, struct arena *a, const struct model_sp
     };
 
     segment_make(w, &w->segments[layer + 1], a, arena_format(a, "layers.%d", layer),
-                 arena_format(a, "model.layers.%d.", layer), plan, (int)(sizeof plan / sizeof plan[0]));
+                 arena_format(a, "model.layers.%d.", layer), plan,
+                 (int)(sizeof plan / sizeof plan[0]));
 }
 
-/* Blocks of this rank's shard that count in the norm: parts that all TP members hold count on the first only. */
+/* Blocks of this rank's shard that count in the norm: parts that all TP members hold count on
+ * the first only. */
 static void norm_ranges_make(struct weights *w, struct arena *a, int segment)
 {
     const struct weight_segment *g = &w->segments[segment];
-    int64_t first = g->shard_blocks * mesh_index(w->mesh, AXES_SHARD), last = first + g->shard_blocks;
+    int64_t first = g->shard_blocks * mesh_index(w->mesh, AXES_SHARD),
+            last = first + g->shard_blocks;
     struct block_range *ranges = arena_take_array(a, (size_t)g->count, sizeof *ranges);
     int count = 0;
 
@@ -109,7 +117,7 @@ static void norm_ranges_make(struct weights *w, struct arena *a, int segment)
         from = from < first ? first : from;
         to = to > last ? last : to;
         if (from < to && (q->tp != WHOLE || w->mesh->at[AXIS_TP] == 0)) {
-            ranges[count++] = (struct block_range) { from - first, to - first };
+            ranges[count++] = (struct block_range){ from - first, to - first };
         }
     }
     w->norm_ranges[segment] = ranges;
@@ -119,20 +127,24 @@ static void norm_ranges_make(struct weights *w, struct arena *a, int segment)
 static status divides(int64_t n, int T, const char *what)
 {
     if (n % T != 0) {
-        return fail(ERR_RECIPE, "model.tensor_model_parallel_degree is %d, but the %lld %s do not divide by it", T, (long long)n,
-                    what);
+        return fail(ERR_RECIPE,
+                    "model.tensor_model_parallel_degree is %d, but the %lld %s do not divide by it",
+                    T, (long long)n, what);
     }
     return OK;
 }
 
-status weights_make(struct weights *w, struct arena *a, const struct model_spec *s, const struct mesh *mesh)
+status weights_make(struct weights *w, struct arena *a, const struct model_spec *s,
+                    const struct mesh *mesh)
 {
     int T = mesh->size[AXIS_TP];
 
     TRY(divides(s->heads, T, "attention heads"));
     TRY(divides(s->groups, T, "key/value heads"));
     TRY(divides(s->ffn, T, "feed-forward columns"));
-    *w = (struct weights) { .mesh = mesh, .count = (int)s->layers + 1, .init_std = s->init_std, .pad = s->pad };
+    *w = (struct weights){
+        .mesh = mesh, .count = (int)s->layers + 1, .init_std = s->init_std, .pad = s->pad
+    };
     w->segments = arena_take_array(a, (size_t)w->count, sizeof *w->segments);
     w->norm_ranges = arena_take_array(a, (size_t)w->count, sizeof *w->norm_ranges);
     w->norm_counts = arena_take_array(a, (size_t)w->count, sizeof *w->norm_counts);
@@ -146,9 +158,11 @@ status weights_make(struct weights *w, struct arena *a, const struct model_spec 
     return OK;
 }
 
-int weights_pieces(const struct weights *w, const struct weight_segment *g, struct weight_piece *out)
+int weights_pieces(const struct weights *w, const struct weight_segment *g,
+                   struct weight_piece *out)
 {
-    int64_t size = g->shard_blocks * WEIGHT_BLOCK, begin = size * mesh_index(w->mesh, AXES_SHARD), end = begin + size;
+    int64_t size = g->shard_blocks * WEIGHT_BLOCK, begin = size * mesh_index(w->mesh, AXES_SHARD),
+            end = begin + size;
     int count = 0;
 
     for (int i = 0; i < g->count; i++) {
@@ -157,7 +171,7 @@ int weights_pieces(const struct weights *w, const struct weight_segment *g, stru
         int64_t from = q->at > begin ? q->at : begin, to = q->at + real < end ? q->at + real : end;
 
         if (from < to) {
-            out[count++] = (struct weight_piece) { q, from - q->at, to - from, from - begin };
+            out[count++] = (struct weight_piece){ q, from - q->at, to - from, from - begin };
         }
     }
     return count;

@@ -46,8 +46,8 @@ static double initial_value(const struct filling *f, int64_t element)
     }
 }
 
-static void fill_chunk(const struct filling *f, struct device *d, const struct program *p, val flat, int64_t first, int64_t at,
-                       int64_t count)
+static void fill_chunk(const struct filling *f, struct device *d, const struct program *p, val flat,
+                       int64_t first, int64_t at, int64_t count)
 {
     double wide[1024];
     float narrow[1024];
@@ -75,12 +75,14 @@ void weights_init(const struct weights *w, struct device *d, const struct progra
         count = weights_pieces(w, g, pieces);
         device_fill_zero(d, p, flat);
         for (int k = 0; k < count; k++) {
-            struct filling f = { w, philox_stream_make(seed, pieces[k].part->name), pieces[k].part };
+            struct filling f = { w, philox_stream_make(seed, pieces[k].part->name),
+                                 pieces[k].part };
             int64_t chunks = (pieces[k].count + CHUNK - 1) / CHUNK;
 
 #pragma omp parallel for num_threads(d->threads) schedule(dynamic)
             for (int64_t c = 0; c < chunks; c++) {
-                int64_t from = c * CHUNK, n = pieces[k].count - from < CHUNK ? pieces[k].count - from : CHUNK;
+                int64_t from = c * CHUNK,
+                        n = pieces[k].count - from < CHUNK ? pieces[k].count - from : CHUNK;
 
                 fill_chunk(&f, d, p, flat, pieces[k].first + from, pieces[k].at + from, n);
             }
@@ -91,39 +93,48 @@ void weights_init(const struct weights *w, struct device *d, const struct progra
 
 /* ---- from files ---- */
 
-static status entry_fits(const struct tensor_folder *f, const struct tensor_entry *e, const struct weight_part *q)
+static status entry_fits(const struct tensor_folder *f, const struct tensor_entry *e,
+                         const struct weight_part *q)
 {
     const char *path = f->files[e->file].path;
 
-    if (e->rank != q->rank || e->shape[0] != q->whole[0] || (q->rank == 2 && e->shape[1] != q->whole[1])) {
+    if (e->rank != q->rank || e->shape[0] != q->whole[0] ||
+        (q->rank == 2 && e->shape[1] != q->whole[1])) {
         char have[96] = "", want[96];
         size_t at = 0;
 
         for (int i = 0; i < e->rank && at < sizeof have - 24; i++) {
-            at += (size_t)snprintf(have + at, sizeof have - at, "%s%lld", i > 0 ? ", " : "", (long long)e->shape[i]);
+            at += (size_t)snprintf(have + at, sizeof have - at, "%s%lld", i > 0 ? ", " : "",
+                                   (long long)e->shape[i]);
         }
-        snprintf(want, sizeof want, q->rank == 2 ? "%lld, %lld" : "%lld", (long long)q->whole[0], (long long)q->whole[1]);
-        return fail(ERR_FORMAT, "%s: tensor %s has the shape [%s]; the model's configuration makes it [%s]", path, e->name, have,
-                    want);
+        snprintf(want, sizeof want, q->rank == 2 ? "%lld, %lld" : "%lld", (long long)q->whole[0],
+                 (long long)q->whole[1]);
+        return fail(ERR_FORMAT,
+                    "%s: tensor %s has the shape [%s]; the model's configuration makes it [%s]",
+                    path, e->name, have, want);
     }
     return OK;
 }
 
-static status all_finite(const struct tensor_folder *f, const struct tensor_entry *e, const double *values, int64_t first,
-                         int64_t count)
+static status all_finite(const struct tensor_folder *f, const struct tensor_entry *e,
+                         const double *values, int64_t first, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         if (!isfinite(values[i])) {
-            return fail(ERR_FORMAT, "%s: tensor %s: element %lld is %s; a model with such weights cannot be used",
-                        f->files[e->file].path, e->name, (long long)(first + i), isnan(values[i]) ? "NaN" : "infinite");
+            return fail(
+                ERR_FORMAT,
+                "%s: tensor %s: element %lld is %s; a model with such weights cannot be used",
+                f->files[e->file].path, e->name, (long long)(first + i),
+                isnan(values[i]) ? "NaN" : "infinite");
         }
     }
     return OK;
 }
 
 /* Elements that follow each other in the file: a run of one row, or of whole rows. */
-static status load_run(struct device *d, const struct program *p, val flat, const struct tensor_folder *f,
-                       const struct tensor_entry *e, int64_t from, int64_t at, int64_t count, double *wide, float *narrow)
+static status load_run(struct device *d, const struct program *p, val flat,
+                       const struct tensor_folder *f, const struct tensor_entry *e, int64_t from,
+                       int64_t at, int64_t count, double *wide, float *narrow)
 {
     for (int64_t i = 0; i < count; i += CHUNK) {
         int64_t n = count - i < CHUNK ? count - i : CHUNK;
@@ -138,15 +149,18 @@ static status load_run(struct device *d, const struct program *p, val flat, cons
     return OK;
 }
 
-static status load_piece(struct device *d, const struct program *p, val flat, const struct tensor_folder *f,
-                         const struct weight_piece *piece, double *wide, float *narrow)
+static status load_piece(struct device *d, const struct program *p, val flat,
+                         const struct tensor_folder *f, const struct weight_piece *piece,
+                         double *wide, float *narrow)
 {
     const struct weight_part *q = piece->part;
     const struct tensor_entry *e = tensor_folder_find(f, q->name);
-    int64_t columns = q->to[1] - q->from[1], element = piece->first, end = piece->first + piece->count;
+    int64_t columns = q->to[1] - q->from[1], element = piece->first,
+            end = piece->first + piece->count;
 
     if (e == NULL) {
-        return fail(ERR_MISSING, "%s: tensor %s is not in the model's files", f->files[0].path, q->name);
+        return fail(ERR_MISSING, "%s: tensor %s is not in the model's files", f->files[0].path,
+                    q->name);
     }
     TRY(entry_fits(f, e, q));
     while (element < end) {
@@ -161,8 +175,9 @@ static status load_piece(struct device *d, const struct program *p, val flat, co
     return OK;
 }
 
-static status load_segment(const struct weights *w, struct device *d, const struct program *p, const struct tensor_folder *f,
-                           const struct weight_segment *g, double *wide, float *narrow)
+static status load_segment(const struct weights *w, struct device *d, const struct program *p,
+                           const struct tensor_folder *f, const struct weight_segment *g,
+                           double *wide, float *narrow)
 {
     struct arena a = { 0 };
     struct weight_piece *pieces = arena_take_array(&a, (size_t)g->count, sizeof *pieces);
@@ -178,7 +193,8 @@ static status load_segment(const struct weights *w, struct device *d, const stru
     return s;
 }
 
-status weights_load(const struct weights *w, struct device *d, const struct program *p, const struct tensor_folder *f, int *extra)
+status weights_load(const struct weights *w, struct device *d, const struct program *p,
+                    const struct tensor_folder *f, int *extra)
 {
     struct arena a = { 0 };
     double *wide = arena_take_array(&a, CHUNK, sizeof *wide);
@@ -193,7 +209,8 @@ status weights_load(const struct weights *w, struct device *d, const struct prog
             const struct tensor_entry *e = tensor_folder_find(f, q->name);
 
             wanted++;
-            s = e == NULL ? fail(ERR_MISSING, "%s: tensor %s is not in the model's files", f->files[0].path, q->name)
+            s = e == NULL ? fail(ERR_MISSING, "%s: tensor %s is not in the model's files",
+                                 f->files[0].path, q->name)
                           : entry_fits(f, e, q);
         }
     }
@@ -207,7 +224,8 @@ status weights_load(const struct weights *w, struct device *d, const struct prog
 
 /* ---- whole tensors from all ranks ---- */
 
-static status gather_over(const struct mesh *m, axes over, enum dtype t, const void *mine, int64_t n, void *out)
+static status gather_over(const struct mesh *m, axes over, enum dtype t, const void *mine,
+                          int64_t n, void *out)
 {
     struct collective what = { .kind = COMM_GATHER, .dtype = t, .in = mine, .out = out, .n = n };
 
@@ -219,8 +237,8 @@ static status gather_over(const struct mesh *m, axes over, enum dtype t, const v
 }
 
 /* The whole tensor from the flat buffers of all TP members. */
-static void assemble(const struct weights *w, const struct weight_part *part, const char *flats, int64_t flat_count, size_t width,
-                     char *whole)
+static void assemble(const struct weights *w, const struct weight_part *part, const char *flats,
+                     int64_t flat_count, size_t width, char *whole)
 {
     for (int t = 0; t < (part->tp == WHOLE ? 1 : w->mesh->size[AXIS_TP]); t++) {
         int dim = part->tp - 1;
@@ -228,8 +246,10 @@ static void assemble(const struct weights *w, const struct weight_part *part, co
         const char *in = flats + (size_t)(t * flat_count + part->at) * width;
 
         if (part->tp != WHOLE) {
-            from[dim] = part->local[dim] * t < part->whole[dim] ? part->local[dim] * t : part->whole[dim];
-            to[dim] = from[dim] + part->local[dim] < part->whole[dim] ? from[dim] + part->local[dim] : part->whole[dim];
+            from[dim] =
+                part->local[dim] * t < part->whole[dim] ? part->local[dim] * t : part->whole[dim];
+            to[dim] = from[dim] + part->local[dim] < part->whole[dim] ? from[dim] + part->local[dim]
+                                                                      : part->whole[dim];
         }
         for (int64_t row = from[0]; row < to[0]; row++) {
             size_t run = (size_t)(to[1] - from[1]) * width;
@@ -240,14 +260,17 @@ static void assemble(const struct weights *w, const struct weight_part *part, co
     }
 }
 
-static status collect_segment(const struct weights *w, const struct device *d, const struct program *p, val flat,
-                              const struct weight_segment *g, weights_each_fn *each, void *user)
+static status collect_segment(const struct weights *w, const struct device *d,
+                              const struct program *p, val flat, const struct weight_segment *g,
+                              weights_each_fn *each, void *user)
 {
     int T = w->mesh->size[AXIS_TP];
-    int64_t shard = g->shard_blocks * WEIGHT_BLOCK, whole = shard * mesh_length(w->mesh, AXES_SHARD), largest = 0;
+    int64_t shard = g->shard_blocks * WEIGHT_BLOCK,
+            whole = shard * mesh_length(w->mesh, AXES_SHARD), largest = 0;
     size_t width = dtype_bytes(p->real);
     struct arena a = { 0 };
-    char *mine = arena_take_array(&a, (size_t)shard, width), *all = arena_take_array(&a, (size_t)whole, width);
+    char *mine = arena_take_array(&a, (size_t)shard, width),
+         *all = arena_take_array(&a, (size_t)whole, width);
     char *flats = T > 1 ? arena_take_array(&a, (size_t)(whole * T), width) : all, *tensor;
     status s;
 
@@ -271,11 +294,12 @@ release:
     return s;
 }
 
-status weights_collect(const struct weights *w, const struct device *d, const struct program *p, const char *prefix,
-                       weights_each_fn *each, void *user)
+status weights_collect(const struct weights *w, const struct device *d, const struct program *p,
+                       const char *prefix, weights_each_fn *each, void *user)
 {
     for (int i = 0; i < w->count; i++) {
-        TRY(collect_segment(w, d, p, flat_value(p, prefix, &w->segments[i]), &w->segments[i], each, user));
+        TRY(collect_segment(w, d, p, flat_value(p, prefix, &w->segments[i]), &w->segments[i], each,
+                            user));
     }
     return OK;
 }

@@ -1,11 +1,13 @@
 /*
- * The backward pass. It walks the forward nodes from the last to the first, segment by segment. A segment that is recomputed
- * is first repeated: its nodes are cloned behind everything written so far, and derivatives are taken of the clones, so that
- * nothing of the forward pass has to be kept but the segment's inputs. No op knows of it.
+ * The backward pass. It walks the forward nodes from the last to the first, segment by segment. A
+ * segment that is recomputed is first repeated: its nodes are cloned behind everything written so
+ * far, and derivatives are taken of the clones, so that nothing of the forward pass has to be kept
+ * but the segment's inputs. No op knows of it.
  *
- * Gradients belong to the original of a value, whichever clone a derivative speaks of. The gradient of a weight is added in
- * place: into its persistent gradient where the weight itself was used, into a zeroed buffer of the gathered or entered copy
- * otherwise, which the derivative of gather and enter then reduce and accumulate.
+ * Gradients belong to the original of a value, whichever clone a derivative speaks of. The gradient
+ * of a weight is added in place: into its persistent gradient where the weight itself was used,
+ * into a zeroed buffer of the gathered or entered copy otherwise, which the derivative of gather
+ * and enter then reduce and accumulate.
  */
 #include <string.h>
 
@@ -28,10 +30,12 @@ val program_grad(const struct program *p, val v)
     return original_of(p, v)->grad;
 }
 
-/* What is made for a weight is named after it, not after the node whose derivative is being written. */
+/* What is made for a weight is named after it, not after the node whose derivative is being
+ * written. */
 static val weight_gradient(struct program *p, const struct value *w)
 {
-    return program_grad_state(p, arena_format(p->arena, "grad.%s", w->name), w->dtype, w->shape, place_gradient(w->place));
+    return program_grad_state(p, arena_format(p->arena, "grad.%s", w->name), w->dtype, w->shape,
+                              place_gradient(w->place));
 }
 
 static val zeroed_gradient(struct program *p, struct value *w)
@@ -59,7 +63,8 @@ val program_grad_into(struct program *p, val v)
 
         w = value_of(p, id);
         p->prefix = w->name;
-        made = op_view(p, "gradient", base, w->offset, w->shape, place_gradient(w->place).on[AXIS_TP]);
+        made =
+            op_view(p, "gradient", base, w->offset, w->shape, place_gradient(w->place).on[AXIS_TP]);
     } else {
         p->prefix = w->name;
         made = zeroed_gradient(p, w);
@@ -80,10 +85,12 @@ static status gradient_place(const struct program *p, const struct value *x, con
 {
     struct place want = place_gradient(x->place);
 
-    FOR_AXES(p, a) {
+    FOR_AXES(p, a)
+    {
         if (g->place.on[a] != want.on[a]) {
-            return fail(ERR_PLAN, "over %s its gradient %s is %s, but must be %s", axis_name((enum axis)a), g->name,
-                        place_word(g->place.on[a]), place_word(want.on[a]));
+            return fail(ERR_PLAN, "over %s its gradient %s is %s, but must be %s",
+                        axis_name((enum axis)a), g->name, place_word(g->place.on[a]),
+                        place_word(want.on[a]));
         }
     }
     return OK;
@@ -123,7 +130,7 @@ void program_add_grad(struct program *p, val v, val g)
 
 static val mapped(const int32_t *map, val v)
 {
-    return map[v.id] != 0 ? (val) { map[v.id] } : v;
+    return map[v.id] != 0 ? (val){ map[v.id] } : v;
 }
 
 static val clone_value(struct program *p, int32_t *map, val v)
@@ -150,7 +157,8 @@ static val clone_value(struct program *p, int32_t *map, val v)
 }
 
 /* Recomputing repeats every node; gathering again only what was gathered, and the views of it. */
-static bool is_repeated(const struct program *p, const struct node *n, unsigned flags, const int32_t *map)
+static bool is_repeated(const struct program *p, const struct node *n, unsigned flags,
+                        const int32_t *map)
 {
     if ((flags & SEGMENT_RECOMPUTE) != 0) {
         return true;
@@ -161,8 +169,10 @@ static bool is_repeated(const struct program *p, const struct node *n, unsigned 
     return n->op == OP_GATHER || map[n->in[0].id] != 0;
 }
 
-/* Replaces nodes [from, to) of the copied forward list by their repetition; the repeated nodes are appended to the program. */
-static void repeat_segment(struct program *p, struct node *forward, int from, int to, unsigned flags)
+/* Replaces nodes [from, to) of the copied forward list by their repetition; the repeated nodes
+ * are appended to the program. */
+static void repeat_segment(struct program *p, struct node *forward, int from, int to,
+                           unsigned flags)
 {
     int32_t *map = arena_take_array(p->arena, (size_t)p->value_count, sizeof *map);
     int known = p->value_count;
@@ -197,7 +207,8 @@ static void repeat_segment(struct program *p, struct node *forward, int from, in
 static bool has_gradient(const struct program *p, const struct node *n)
 {
     for (int k = 0; k < OP_OUT; k++) {
-        if (n->out[k].id != 0 && program_trains(p, n->out[k]) && program_grad(p, n->out[k]).id != 0) {
+        if (n->out[k].id != 0 && program_trains(p, n->out[k]) &&
+            program_grad(p, n->out[k]).id != 0) {
             return true;
         }
     }

@@ -30,23 +30,29 @@ int64_t device_memory_left(void)
     return kib < 0 ? -1 : (int64_t)kib * 1024;
 }
 
-status device_open(struct device *d, const struct kernels *kernels, const struct mesh *mesh, int threads,
-                   const struct residents *r)
+status device_open(struct device *d, const struct kernels *kernels, const struct mesh *mesh,
+                   int threads, const struct residents *r)
 {
     int64_t bytes = r->bytes + r->temp_bytes, left = device_memory_left();
     char want[32], have[32];
     void *memory;
 
-    *d = (struct device) { .kernels = kernels, .mesh = mesh, .threads = threads, .state_bytes = r->bytes };
+    *d = (struct device){
+        .kernels = kernels, .mesh = mesh, .threads = threads, .state_bytes = r->bytes
+    };
     if (left >= 0 && bytes > left) {
-        return fail(ERR_MEMORY, "the run needs %s of memory, but only %s are free here; a smaller train_batch_size, "
-                    "max_context_width or activation_checkpointing need less", text_bytes(want, (uint64_t)bytes),
-                    text_bytes(have, (uint64_t)left));
+        return fail(
+            ERR_MEMORY,
+            "the run needs %s of memory, but only %s are free here; a smaller train_batch_size, "
+            "max_context_width or activation_checkpointing need less",
+            text_bytes(want, (uint64_t)bytes), text_bytes(have, (uint64_t)left));
     }
     d->bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    memory = mmap(NULL, (size_t)d->bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    memory = mmap(NULL, (size_t)d->bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
-        return fail(ERR_MEMORY, "cannot map %s of memory: %s", text_bytes(want, (uint64_t)bytes), strerror(errno));
+        return fail(ERR_MEMORY, "cannot map %s of memory: %s", text_bytes(want, (uint64_t)bytes),
+                    strerror(errno));
     }
     /* Aligned to a huge page; what lies before and behind stays untouched and costs nothing. */
     d->memory = (uint8_t *)(((uintptr_t)memory + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
@@ -83,18 +89,20 @@ void *device_bytes(const struct device *d, const struct program *p, val v)
     return d->memory + (x->temporary ? d->state_bytes : 0) + x->at;
 }
 
-static uint8_t *range(const struct device *d, const struct program *p, val v, int64_t from, int64_t count, size_t *bytes)
+static uint8_t *range(const struct device *d, const struct program *p, val v, int64_t from,
+                      int64_t count, size_t *bytes)
 {
     const struct value *x = value_of(p, v);
     size_t width = dtype_bytes(x->dtype);
 
-    check(from >= 0 && count >= 0 && from + count <= shape_count(&x->shape), "%s: elements %lld to %lld", x->name,
-          (long long)from, (long long)(from + count));
+    check(from >= 0 && count >= 0 && from + count <= shape_count(&x->shape),
+          "%s: elements %lld to %lld", x->name, (long long)from, (long long)(from + count));
     *bytes = (size_t)count * width;
     return (uint8_t *)device_bytes(d, p, v) + (size_t)from * width;
 }
 
-void device_write(struct device *d, const struct program *p, val v, int64_t from, int64_t count, const void *bytes)
+void device_write(struct device *d, const struct program *p, val v, int64_t from, int64_t count,
+                  const void *bytes)
 {
     size_t length;
     uint8_t *at = range(d, p, v, from, count, &length);
@@ -102,7 +110,8 @@ void device_write(struct device *d, const struct program *p, val v, int64_t from
     memcpy(at, bytes, length);
 }
 
-void device_read(const struct device *d, const struct program *p, val v, int64_t from, int64_t count, void *bytes)
+void device_read(const struct device *d, const struct program *p, val v, int64_t from,
+                 int64_t count, void *bytes)
 {
     size_t length;
     const uint8_t *at = range(d, p, v, from, count, &length);

@@ -8,7 +8,9 @@
 static status zero_rule(const struct program *p, const struct node *n, struct sketch *out)
 {
     (void)p;
-    *out = (struct sketch) { .dtype = n->arg.zero.dtype, .shape = n->arg.zero.shape, .place = n->arg.zero.place };
+    *out = (struct sketch){ .dtype = n->arg.zero.dtype,
+                            .shape = n->arg.zero.shape,
+                            .place = n->arg.zero.place };
     return OK;
 }
 
@@ -19,10 +21,13 @@ static void zero_run(const struct call *c)
     size_t width = dtype_bytes(y->dtype);
 
     team_share(c->team, shape_count(&y->shape), &from, &to);
-    memset((char *)call_bytes(c, c->n->out[0]) + (size_t)from * width, 0, (size_t)(to - from) * width);
+    memset((char *)call_bytes(c, c->n->out[0]) + (size_t)from * width, 0,
+           (size_t)(to - from) * width);
 }
 
-const struct op_def op_zero_def = { .name = "zero", .math = "y = 0", .rule = zero_rule, .run = zero_run };
+const struct op_def op_zero_def = {
+    .name = "zero", .math = "y = 0", .rule = zero_rule, .run = zero_run
+};
 
 /* ---- accumulate: sum += x ---- */
 
@@ -34,7 +39,8 @@ static status same_shape(const struct program *p, val a, val b)
     TRY(rule_real(p, a));
     TRY(rule_real(p, b));
     if (!shape_same(&x->shape, &y->shape)) {
-        return fail(ERR_PLAN, "%s is %s and %s is %s", x->name, shape_text(&x->shape, sx), y->name, shape_text(&y->shape, sy));
+        return fail(ERR_PLAN, "%s is %s and %s is %s", x->name, shape_text(&x->shape, sx), y->name,
+                    shape_text(&y->shape, sy));
     }
     return OK;
 }
@@ -46,21 +52,23 @@ static status accumulate_rule(const struct program *p, const struct node *n, str
     return rule_same_place(p, n->in[0], n->in[1]);
 }
 
-static void add_share(const struct call *c, const void *a, const void *b, void *y, const struct value *like)
+static void add_share(const struct call *c, const void *a, const void *b, void *y,
+                      const struct value *like)
 {
     int64_t count = 1, from, to;
     size_t width = dtype_bytes(like->dtype);
     struct add_args part;
 
     for (int i = 0; i < like->shape.rank; i++) {
-        count *= like->live[i].id != 0 ? *(const int64_t *)call_bytes(c, like->live[i]) : like->shape.d[i];
+        count *= like->live[i].id != 0 ? *(const int64_t *)call_bytes(c, like->live[i])
+                                       : like->shape.d[i];
     }
     team_share(c->team, count, &from, &to);
-    part = (struct add_args) { .a = (const char *)a + (size_t)from * width,
-                               .b = (const char *)b + (size_t)from * width,
-                               .y = (char *)y + (size_t)from * width,
-                               .count = to - from };
-    c->d->kernels->add(&part, (struct team) { 0, 1 });
+    part = (struct add_args){ .a = (const char *)a + (size_t)from * width,
+                              .b = (const char *)b + (size_t)from * width,
+                              .y = (char *)y + (size_t)from * width,
+                              .count = to - from };
+    c->d->kernels->add(&part, (struct team){ 0, 1 });
 }
 
 static void accumulate_run(const struct call *c)
@@ -71,10 +79,15 @@ static void accumulate_run(const struct call *c)
 }
 
 const struct op_def op_accumulate_def = {
-    .name = "accumulate", .math = "sum += x", .adds = 1, .rule = accumulate_rule, .run = accumulate_run,
+    .name = "accumulate",
+    .math = "sum += x",
+    .adds = 1,
+    .rule = accumulate_rule,
+    .run = accumulate_run,
 };
 
-/* ---- add: y = a + b. Both sides are placed alike: a partial sum and a whole value do not add up. ---- */
+/* ---- add: y = a + b. Both sides are placed alike: a partial sum and a whole value do not add
+ * up. ---- */
 
 static status add_rule(const struct program *p, const struct node *n, struct sketch *out)
 {
@@ -94,12 +107,17 @@ static void add_diff(struct program *p, const struct node *n)
 
 static void add_run(const struct call *c)
 {
-    add_share(c, call_bytes(c, c->n->in[0]), call_bytes(c, c->n->in[1]), call_bytes(c, c->n->out[0]),
-              value_of(c->p, c->n->out[0]));
+    add_share(c, call_bytes(c, c->n->in[0]), call_bytes(c, c->n->in[1]),
+              call_bytes(c, c->n->out[0]), value_of(c->p, c->n->out[0]));
 }
 
 const struct op_def op_add_def = {
-    .name = "add", .math = "y = a + b", .over = 3, .rule = add_rule, .diff = add_diff, .run = add_run,
+    .name = "add",
+    .math = "y = a + b",
+    .over = 3,
+    .rule = add_rule,
+    .diff = add_diff,
+    .run = add_run,
 };
 
 val op_add(struct program *p, const char *name, val a, val b)

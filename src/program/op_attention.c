@@ -1,6 +1,7 @@
 /*
- * attention: causal, grouped heads, with a window and document starts. q, k and v stand side by side in one value
- * [B, S, (H + 2 G) d]; heads are independent, so it may be split on its last dimension (H and G are then this rank's).
+ * attention: causal, grouped heads, with a window and document starts. q, k and v stand side by
+ * side in one value [B, S, (H + 2 G) d]; heads are independent, so it may be split on its last
+ * dimension (H and G are then this rank's).
  */
 #include "program/op.h"
 
@@ -13,19 +14,24 @@ static status attention_rule(const struct program *p, const struct node *n, stru
     TRY(rule_type(p, n->in[1], DT_I32, 2));
     if (x->shape.d[2] != (H + 2 * G) * d || H % G != 0 || starts->shape.d[0] != x->shape.d[0] ||
         starts->shape.d[1] != x->shape.d[1]) {
-        return fail(ERR_PLAN, "%s of width %lld does not hold %lld query and 2 x %lld key and value heads of %lld", x->name,
-                    (long long)x->shape.d[2], (long long)H, (long long)G, (long long)d);
+        return fail(
+            ERR_PLAN,
+            "%s of width %lld does not hold %lld query and 2 x %lld key and value heads of %lld",
+            x->name, (long long)x->shape.d[2], (long long)H, (long long)G, (long long)d);
     }
     TRY(rule_not_partial(p, n->in[0]));
-    FOR_AXES(p, a) {
+    FOR_AXES(p, a)
+    {
         int8_t on = x->place.on[a], rows = place_is_split(on) && on != 3 ? on : WHOLE;
 
         if (on == 2) {
-            return rule_misplaced(p, n->in[0], a, "attention over split positions needs their keys and values gathered");
+            return rule_misplaced(
+                p, n->in[0], a,
+                "attention over split positions needs their keys and values gathered");
         }
         if (starts->place.on[a] != rows) {
-            return fail(ERR_PLAN, "over %s %s is %s and %s is %s", axis_name((enum axis)a), x->name, place_word(on),
-                        starts->name, place_word(starts->place.on[a]));
+            return fail(ERR_PLAN, "over %s %s is %s and %s is %s", axis_name((enum axis)a), x->name,
+                        place_word(on), starts->name, place_word(starts->place.on[a]));
         }
     }
     sketch_like(p, n->in[0], &out[0]);
@@ -33,9 +39,10 @@ static status attention_rule(const struct program *p, const struct node *n, stru
     /* lse [B, H, S]: heads stand on dimension 1. */
     out[1] = out[0];
     out[1].shape = shape_3(x->shape.d[0], H, x->shape.d[1]);
-    out[1].live[1] = (val) { 0 };
+    out[1].live[1] = (val){ 0 };
     out[1].live[2] = x->live[1];
-    FOR_AXES(p, a) {
+    FOR_AXES(p, a)
+    {
         if (out[1].place.on[a] == 3) {
             out[1].place.on[a] = 2;
         }
@@ -45,16 +52,29 @@ static status attention_rule(const struct program *p, const struct node *n, stru
 
 static struct attention_args attention_args(const struct program *p, const struct node *n)
 {
-    int64_t H = n->arg.attention.heads, G = n->arg.attention.groups, d = n->arg.attention.d, width = (H + 2 * G) * d;
+    int64_t H = n->arg.attention.heads, G = n->arg.attention.groups, d = n->arg.attention.d,
+            width = (H + 2 * G) * d;
     const struct value *x = value_of(p, n->in[0]);
 
-    return (struct attention_args) { .B = x->shape.d[0], .S = x->shape.d[1], .H = H, .G = G, .d = d,
-                                     .window = n->arg.attention.window, .scale = n->arg.attention.scale,
-                                     .ldq = width, .ldk = width, .ldv = width, .ldo = H * d, .lddq = width,
-                                     .lddk = width, .lddv = width, .lddo = H * d };
+    return (struct attention_args){ .B = x->shape.d[0],
+                                    .S = x->shape.d[1],
+                                    .H = H,
+                                    .G = G,
+                                    .d = d,
+                                    .window = n->arg.attention.window,
+                                    .scale = n->arg.attention.scale,
+                                    .ldq = width,
+                                    .ldk = width,
+                                    .ldv = width,
+                                    .ldo = H * d,
+                                    .lddq = width,
+                                    .lddk = width,
+                                    .lddv = width,
+                                    .lddo = H * d };
 }
 
-static size_t attention_scratch(const struct program *p, const struct node *n, const struct kernels *k, int threads)
+static size_t attention_scratch(const struct program *p, const struct node *n,
+                                const struct kernels *k, int threads)
 {
     struct attention_args a = attention_args(p, n);
 
@@ -89,7 +109,8 @@ static void attention_run(const struct call *c)
 static void attention_diff(struct program *p, const struct node *n)
 {
     struct node back = { .op = OP_ATTENTION_D,
-                         .in = { n->in[0], n->in[1], n->out[0], n->out[1], program_grad(p, n->out[0]) },
+                         .in = { n->in[0], n->in[1], n->out[0], n->out[1],
+                                 program_grad(p, n->out[0]) },
                          .arg = n->arg };
 
     program_append(p, &back, "dqkv");
@@ -106,15 +127,22 @@ static int64_t attention_flops(const struct program *p, const struct node *n)
 }
 
 const struct op_def op_attention_def = {
-    .name = "attention", .math = "y = softmax(q k^T / sqrt(d)) v", .rule = attention_rule, .diff = attention_diff,
-    .flops = attention_flops, .scratch = attention_scratch, .run = attention_run,
+    .name = "attention",
+    .math = "y = softmax(q k^T / sqrt(d)) v",
+    .rule = attention_rule,
+    .diff = attention_diff,
+    .flops = attention_flops,
+    .scratch = attention_scratch,
+    .run = attention_run,
 };
 
-val op_attention(struct program *p, const char *name, val qkv, val starts, int64_t heads, int64_t groups, int64_t d,
-                 int64_t window)
+val op_attention(struct program *p, const char *name, val qkv, val starts, int64_t heads,
+                 int64_t groups, int64_t d, int64_t window)
 {
-    struct node n = { .op = OP_ATTENTION, .in = { qkv, starts },
-                      .arg.attention = { heads, groups, d, window, 1 / __builtin_sqrt((double)d) } };
+    struct node n = { .op = OP_ATTENTION,
+                      .in = { qkv, starts },
+                      .arg.attention = { heads, groups, d, window,
+                                         1 / __builtin_sqrt((double)d) } };
 
     program_append(p, &n, name);
     return n.out[0];
@@ -132,12 +160,13 @@ static status attention_d_rule(const struct program *p, const struct node *n, st
     }
     TRY(rule_same_place(p, n->in[0], n->in[2]));
     sketch_like(p, n->in[0], out);
-    FOR_AXES(p, a) {
+    FOR_AXES(p, a)
+    {
         int8_t on = dy->place.on[a], with = qkv->place.on[a];
 
         if (place_is_split(with) ? on != with : with == PARTIAL || place_is_split(on)) {
-            return fail(ERR_PLAN, "over %s %s is %s and %s is %s", axis_name((enum axis)a), dy->name, place_word(on),
-                        qkv->name, place_word(with));
+            return fail(ERR_PLAN, "over %s %s is %s and %s is %s", axis_name((enum axis)a),
+                        dy->name, place_word(on), qkv->name, place_word(with));
         }
         out->place.on[a] = on;
     }
@@ -165,6 +194,10 @@ static int64_t attention_d_flops(const struct program *p, const struct node *n)
 }
 
 const struct op_def op_attention_d_def = {
-    .name = "attention.d", .math = "dq, dk, dv", .rule = attention_d_rule, .flops = attention_d_flops,
-    .scratch = attention_scratch, .run = attention_d_run,
+    .name = "attention.d",
+    .math = "dq, dk, dv",
+    .rule = attention_d_rule,
+    .flops = attention_d_flops,
+    .scratch = attention_scratch,
+    .run = attention_d_run,
 };

@@ -16,8 +16,8 @@ static status bias_rule(const struct program *p, const struct node *n, struct sk
         width += value_of(p, n->in[i])->shape.d[0];
     }
     if (x->shape.rank != 3 || x->shape.d[2] != width) {
-        return fail(ERR_PLAN, "%s of width %lld does not fit biases of %lld", x->name, (long long)shape_last(&x->shape),
-                    (long long)width);
+        return fail(ERR_PLAN, "%s of width %lld does not fit biases of %lld", x->name,
+                    (long long)shape_last(&x->shape), (long long)width);
     }
     return OK;
 }
@@ -26,9 +26,12 @@ static struct bias_args bias_args(const struct call *c, val rows, val b)
 {
     const struct value *x = value_of(c->p, rows);
 
-    return (struct bias_args) { .B = call_extent(c, rows, 0), .S = call_extent(c, rows, 1),
-                                .N = value_of(c->p, b)->shape.d[0], .ldx = x->shape.d[2], .ldy = x->shape.d[2],
-                                .lddy = x->shape.d[2] };
+    return (struct bias_args){ .B = call_extent(c, rows, 0),
+                               .S = call_extent(c, rows, 1),
+                               .N = value_of(c->p, b)->shape.d[0],
+                               .ldx = x->shape.d[2],
+                               .ldy = x->shape.d[2],
+                               .lddy = x->shape.d[2] };
 }
 
 static void bias_run(const struct call *c)
@@ -66,7 +69,12 @@ static void bias_diff(struct program *p, const struct node *n)
 }
 
 const struct op_def op_bias_def = {
-    .name = "bias", .math = "y = x + b", .over = 1, .rule = bias_rule, .diff = bias_diff, .run = bias_run,
+    .name = "bias",
+    .math = "y = x + b",
+    .over = 1,
+    .rule = bias_rule,
+    .diff = bias_diff,
+    .run = bias_run,
 };
 
 val op_bias(struct program *p, const char *name, val x, const val *b, int parts)
@@ -92,21 +100,30 @@ static void bias_dw_run(const struct call *c)
 {
     struct bias_args a = bias_args(c, c->n->in[1], c->n->in[0]);
 
-    a.dy = (const char *)call_bytes(c, c->n->in[1]) + (size_t)c->n->arg.linear.column * dtype_bytes(c->p->real);
+    a.dy = (const char *)call_bytes(c, c->n->in[1]) +
+           (size_t)c->n->arg.linear.column * dtype_bytes(c->p->real);
     a.db = call_bytes(c, c->n->in[0]);
     a.scratch = call_bytes(c, c->n->scratch);
     c->d->kernels->bias_dw(&a, c->team);
 }
 
-static size_t bias_dw_scratch(const struct program *p, const struct node *n, const struct kernels *k, int threads)
+static size_t bias_dw_scratch(const struct program *p, const struct node *n,
+                              const struct kernels *k, int threads)
 {
     const struct value *dy = value_of(p, n->in[1]);
-    struct bias_args a = { .B = dy->shape.d[0], .S = dy->shape.d[1], .N = value_of(p, n->in[0])->shape.d[0],
+    struct bias_args a = { .B = dy->shape.d[0],
+                           .S = dy->shape.d[1],
+                           .N = value_of(p, n->in[0])->shape.d[0],
                            .lddy = dy->shape.d[2] };
 
     return k->bias_scratch(&a, threads);
 }
 
 const struct op_def op_bias_dw_def = {
-    .name = "bias.dw", .math = "db += dy", .adds = 1, .rule = bias_dw_rule, .scratch = bias_dw_scratch, .run = bias_dw_run,
+    .name = "bias.dw",
+    .math = "db += dy",
+    .adds = 1,
+    .rule = bias_dw_rule,
+    .scratch = bias_dw_scratch,
+    .run = bias_dw_run,
 };

@@ -1,6 +1,6 @@
 /*
- * embed: rows of the embedding by token id. Where the vocabulary is split, ids outside this rank's slice give zeros, so the
- * result is a partial sum.
+ * embed: rows of the embedding by token id. Where the vocabulary is split, ids outside this rank's
+ * slice give zeros, so the result is a partial sum.
  */
 #include "program/op.h"
 
@@ -13,7 +13,8 @@ static status embed_rule(const struct program *p, const struct node *n, struct s
     sketch_like(p, n->in[0], out);
     out->dtype = p->real;
     out->shape = shape_3(ids->shape.d[0], ids->shape.d[1], w->shape.d[1]);
-    FOR_AXES(p, a) {
+    FOR_AXES(p, a)
+    {
         int8_t on = ids->place.on[a], with = w->place.on[a];
 
         if (place_is_split(on) && with == COPIES) {
@@ -23,8 +24,8 @@ static status embed_rule(const struct program *p, const struct node *n, struct s
             out->place.on[a] = with == 1 ? PARTIAL : WHOLE;
             continue;
         }
-        return fail(ERR_PLAN, "over %s %s is %s and %s is %s", axis_name((enum axis)a), ids->name, place_word(on), w->name,
-                    place_word(with));
+        return fail(ERR_PLAN, "over %s %s is %s and %s is %s", axis_name((enum axis)a), ids->name,
+                    place_word(on), w->name, place_word(with));
     }
     return OK;
 }
@@ -33,9 +34,13 @@ static struct embed_args embed_args(const struct call *c, val ids, val w)
 {
     const struct value *table = value_of(c->p, w);
 
-    return (struct embed_args) { .ids = call_bytes(c, ids), .B = call_extent(c, ids, 0), .S = call_extent(c, ids, 1),
-                                 .D = table->shape.d[1], .rows = table->shape.d[0], .first = c->n->arg.embed.first,
-                                 .pad = c->n->arg.embed.pad };
+    return (struct embed_args){ .ids = call_bytes(c, ids),
+                                .B = call_extent(c, ids, 0),
+                                .S = call_extent(c, ids, 1),
+                                .D = table->shape.d[1],
+                                .rows = table->shape.d[0],
+                                .first = c->n->arg.embed.first,
+                                .pad = c->n->arg.embed.pad };
 }
 
 static void embed_run(const struct call *c)
@@ -58,7 +63,11 @@ static void embed_diff(struct program *p, const struct node *n)
 }
 
 const struct op_def op_embed_def = {
-    .name = "embed", .math = "y = w[ids]", .rule = embed_rule, .diff = embed_diff, .run = embed_run,
+    .name = "embed",
+    .math = "y = w[ids]",
+    .rule = embed_rule,
+    .diff = embed_diff,
+    .run = embed_run,
 };
 
 val op_embed(struct program *p, const char *name, val ids, val w, int64_t first, int64_t pad)
@@ -73,22 +82,27 @@ val op_embed(struct program *p, const char *name, val ids, val w, int64_t first,
 
 static status embed_dw_rule(const struct program *p, const struct node *n, struct sketch *out)
 {
-    const struct value *dest = value_of(p, n->in[0]), *dy = value_of(p, n->in[1]), *ids = value_of(p, n->in[2]);
+    const struct value *dest = value_of(p, n->in[0]), *dy = value_of(p, n->in[1]),
+                       *ids = value_of(p, n->in[2]);
 
     (void)out;
     TRY(rule_type(p, n->in[0], p->real, 2));
     TRY(rule_type(p, n->in[1], p->real, 3));
     TRY(rule_type(p, n->in[2], DT_I32, 2));
-    FOR_AXES(p, a) {
-        int8_t on = dy->place.on[a], sum = place_is_split(on) ? PARTIAL : on, to = dest->place.on[a];
+    FOR_AXES(p, a)
+    {
+        int8_t on = dy->place.on[a], sum = place_is_split(on) ? PARTIAL : on,
+               to = dest->place.on[a];
 
         /* Each member of a split vocabulary adds its own rows of a whole gradient. */
         if (on == WHOLE && to == 1) {
             continue;
         }
-        if (to != sum || on == (int8_t)dy->shape.rank || place_is_split(ids->place.on[a]) != place_is_split(on)) {
-            return fail(ERR_PLAN, "over %s the gradient from %s is %s, but %s is %s", axis_name((enum axis)a), dy->name,
-                        place_word(sum), dest->name, place_word(to));
+        if (to != sum || on == (int8_t)dy->shape.rank ||
+            place_is_split(ids->place.on[a]) != place_is_split(on)) {
+            return fail(ERR_PLAN, "over %s the gradient from %s is %s, but %s is %s",
+                        axis_name((enum axis)a), dy->name, place_word(sum), dest->name,
+                        place_word(to));
         }
     }
     return OK;
@@ -104,16 +118,25 @@ static void embed_dw_run(const struct call *c)
     c->d->kernels->embed_dw(&a, c->team);
 }
 
-static size_t embed_dw_scratch(const struct program *p, const struct node *n, const struct kernels *k, int threads)
+static size_t embed_dw_scratch(const struct program *p, const struct node *n,
+                               const struct kernels *k, int threads)
 {
     const struct value *dest = value_of(p, n->in[0]), *dy = value_of(p, n->in[1]);
-    struct embed_args a = { .B = dy->shape.d[0], .S = dy->shape.d[1], .D = dest->shape.d[1], .rows = dest->shape.d[0],
-                            .first = n->arg.embed.first, .pad = n->arg.embed.pad };
+    struct embed_args a = { .B = dy->shape.d[0],
+                            .S = dy->shape.d[1],
+                            .D = dest->shape.d[1],
+                            .rows = dest->shape.d[0],
+                            .first = n->arg.embed.first,
+                            .pad = n->arg.embed.pad };
 
     return k->embed_scratch(&a, threads);
 }
 
 const struct op_def op_embed_dw_def = {
-    .name = "embed.dw", .math = "dw[ids] += dy", .adds = 1, .rule = embed_dw_rule, .scratch = embed_dw_scratch,
+    .name = "embed.dw",
+    .math = "dw[ids] += dy",
+    .adds = 1,
+    .rule = embed_dw_rule,
+    .scratch = embed_dw_scratch,
     .run = embed_dw_run,
 };

@@ -1,6 +1,6 @@
 /*
- * Scalars that cross ranks are exact integers: sums of doubles in struct exact, and plain counts, all words of one I64 state
- * value that a single message adds up.
+ * Scalars that cross ranks are exact integers: sums of doubles in struct exact, and plain counts,
+ * all words of one I64 state value that a single message adds up.
  */
 #include <string.h>
 
@@ -17,7 +17,8 @@ static struct exact *exact_at(const struct call *c, val scalars, int64_t offset)
     return (struct exact *)words(c, scalars, offset);
 }
 
-_Static_assert(sizeof(struct exact) == EXACT_WORDS * sizeof(int64_t), "a struct exact is words of an I64 value");
+_Static_assert(sizeof(struct exact) == EXACT_WORDS * sizeof(int64_t),
+               "a struct exact is words of an I64 value");
 
 static status scalars_rule(const struct program *p, val scalars)
 {
@@ -28,18 +29,22 @@ static status scalars_rule(const struct program *p, val scalars)
     return OK;
 }
 
-/* ---- exact.sum: adds F64 rows. On TP every member has the same rows, and only the first adds them. ---- */
+/* ---- exact.sum: adds F64 rows. On TP every member has the same rows, and only the first adds
+ * them. ---- */
 
 static status sum_rule(const struct program *p, const struct node *n, struct sketch *out)
 {
     (void)out;
     TRY(scalars_rule(p, n->in[0]));
     TRY(rule_type(p, n->in[1], DT_F64, 1));
-    FOR_AXES(p, a) {
+    FOR_AXES(p, a)
+    {
         int8_t on = value_of(p, n->in[1])->place.on[a];
 
         if (a == AXIS_TP ? on != WHOLE : on != 1 && on != PARTIAL) {
-            return rule_misplaced(p, n->in[1], a, a == AXIS_TP ? "its members must agree" : "its members must differ");
+            return rule_misplaced(p, n->in[1], a,
+                                  a == AXIS_TP ? "its members must agree"
+                                               : "its members must differ");
         }
     }
     return OK;
@@ -61,7 +66,11 @@ static void sum_run(const struct call *c)
 }
 
 const struct op_def op_exact_sum_def = {
-    .name = "exact.sum", .math = "sum += rows, exactly", .adds = 1, .rule = sum_rule, .run = sum_run,
+    .name = "exact.sum",
+    .math = "sum += rows, exactly",
+    .adds = 1,
+    .rule = sum_rule,
+    .run = sum_run,
 };
 
 void op_exact_sum(struct program *p, val rows, val scalars, int offset)
@@ -74,8 +83,8 @@ void op_exact_sum(struct program *p, val rows, val scalars, int offset)
 /*
  * ---- norm: squares of a flat gradient, by blocks of 1,024 ----
  *
- * Each distinct element counts once over all ranks: the ranges leave out parts that other TP members hold as well, and only
- * the first replica counts.
+ * Each distinct element counts once over all ranks: the ranges leave out parts that other TP
+ * members hold as well, and only the first replica counts.
  */
 
 static status norm_rule(const struct program *p, const struct node *n, struct sketch *out)
@@ -91,8 +100,8 @@ static status norm_rule(const struct program *p, const struct node *n, struct sk
         const struct block_range *r = &n->arg.norm.ranges[i];
 
         if (r->from < 0 || r->to < r->from || r->to > blocks) {
-            return fail(ERR_PLAN, "blocks %lld to %lld are not in %s of %lld", (long long)r->from, (long long)r->to,
-                        value_of(p, n->in[1])->name, (long long)blocks);
+            return fail(ERR_PLAN, "blocks %lld to %lld are not in %s of %lld", (long long)r->from,
+                        (long long)r->to, value_of(p, n->in[1])->name, (long long)blocks);
         }
     }
     return OK;
@@ -107,7 +116,9 @@ static void norm_run(const struct call *c)
 {
     const struct value *g = value_of(c->p, c->n->in[1]);
     double *sums = call_bytes(c, c->n->scratch);
-    struct norm_args a = { .g = call_bytes(c, c->n->in[1]), .sums = sums, .blocks = g->shape.d[0] / 1024 };
+    struct norm_args a = { .g = call_bytes(c, c->n->in[1]),
+                           .sums = sums,
+                           .blocks = g->shape.d[0] / 1024 };
     struct exact *e = exact_at(c, c->n->in[0], SCALAR_NORM);
 
     c->d->kernels->norm(&a, c->team);
@@ -123,7 +134,8 @@ static void norm_run(const struct call *c)
     exact_carry(e);
 }
 
-static size_t norm_scratch(const struct program *p, const struct node *n, const struct kernels *k, int threads)
+static size_t norm_scratch(const struct program *p, const struct node *n, const struct kernels *k,
+                           int threads)
 {
     (void)k;
     (void)threads;
@@ -131,7 +143,12 @@ static size_t norm_scratch(const struct program *p, const struct node *n, const 
 }
 
 const struct op_def op_norm_def = {
-    .name = "norm", .math = "sum += |g|^2, exactly", .adds = 1, .rule = norm_rule, .scratch = norm_scratch, .run = norm_run,
+    .name = "norm",
+    .math = "sum += |g|^2, exactly",
+    .adds = 1,
+    .rule = norm_rule,
+    .scratch = norm_scratch,
+    .run = norm_run,
 };
 
 void op_norm(struct program *p, val grad, val scalars, const struct block_range *ranges, int count)
@@ -151,7 +168,9 @@ static status reduce_rule(const struct program *p, const struct node *n, struct 
 
 static struct collective reduce_collective(const struct program *p, const struct node *n)
 {
-    return (struct collective) { .kind = COMM_ALL_REDUCE, .dtype = DT_I64, .n = value_of(p, n->in[0])->shape.d[0] };
+    return (struct collective){ .kind = COMM_ALL_REDUCE,
+                                .dtype = DT_I64,
+                                .n = value_of(p, n->in[0])->shape.d[0] };
 }
 
 static void reduce_run(const struct call *c)
@@ -166,17 +185,23 @@ static void reduce_run(const struct call *c)
     atomic_store(c->failed, (int)comm_run(c->p->mesh->world, &what));
 }
 
-static size_t reduce_scratch(const struct program *p, const struct node *n, const struct kernels *k, int threads)
+static size_t reduce_scratch(const struct program *p, const struct node *n, const struct kernels *k,
+                             int threads)
 {
     struct collective what = reduce_collective(p, n);
 
     (void)k;
     (void)threads;
-    return p->mesh->world == NULL ? 2 * (size_t)what.n * sizeof(int64_t) : comm_scratch(p->mesh->world, &what);
+    return p->mesh->world == NULL ? 2 * (size_t)what.n * sizeof(int64_t)
+                                  : comm_scratch(p->mesh->world, &what);
 }
 
 const struct op_def op_reduce_def = {
-    .name = "reduce", .math = "words of all ranks, added", .adds = 1, .rule = reduce_rule, .scratch = reduce_scratch,
+    .name = "reduce",
+    .math = "words of all ranks, added",
+    .adds = 1,
+    .rule = reduce_rule,
+    .scratch = reduce_scratch,
     .run = reduce_run,
 };
 

@@ -27,8 +27,8 @@ static status linear_axis(const struct program *p, const struct node *n, int a, 
     } else if (on == with && (on == WHOLE || on == COPIES)) {
         *out = on;
     } else {
-        return fail(ERR_PLAN, "over %s %s is %s and %s is %s: they do not multiply", axis_name((enum axis)a), x->name,
-                    place_word(on), w->name, place_word(with));
+        return fail(ERR_PLAN, "over %s %s is %s and %s is %s: they do not multiply",
+                    axis_name((enum axis)a), x->name, place_word(on), w->name, place_word(with));
     }
     return OK;
 }
@@ -57,7 +57,8 @@ static status linear_rule(const struct program *p, const struct node *n, struct 
     }
     sketch_like(p, n->in[0], out);
     out->shape.d[2] = outputs;
-    FOR_AXES(p, a) {
+    FOR_AXES(p, a)
+    {
         TRY(linear_axis(p, n, a, &out->place.on[a]));
     }
     return OK;
@@ -65,7 +66,9 @@ static status linear_rule(const struct program *p, const struct node *n, struct 
 
 static struct linear_args rows_of(const struct call *c, val x)
 {
-    return (struct linear_args) { .B = call_extent(c, x, 0), .S = call_extent(c, x, 1), .scale = c->n->arg.linear.scale };
+    return (struct linear_args){ .B = call_extent(c, x, 0),
+                                 .S = call_extent(c, x, 1),
+                                 .scale = c->n->arg.linear.scale };
 }
 
 static void *column(void *bytes, int64_t at, const struct value *like)
@@ -126,7 +129,12 @@ static int64_t linear_flops(const struct program *p, const struct node *n)
 }
 
 const struct op_def op_linear_def = {
-    .name = "linear", .math = "y = x w^T", .rule = linear_rule, .diff = linear_diff, .flops = linear_flops, .run = linear_run,
+    .name = "linear",
+    .math = "y = x w^T",
+    .rule = linear_rule,
+    .diff = linear_diff,
+    .flops = linear_flops,
+    .run = linear_run,
 };
 
 val op_linear(struct program *p, const char *name, val x, const val *w, int parts)
@@ -156,8 +164,8 @@ static status dx_axis(const struct program *p, const struct node *n, int a, int8
     } else if (on == PARTIAL && (with == WHOLE || with == COPIES)) {
         *out = PARTIAL;
     } else {
-        return fail(ERR_PLAN, "over %s %s is %s and %s is %s: they do not multiply", axis_name((enum axis)a), dy->name,
-                    place_word(on), w->name, place_word(with));
+        return fail(ERR_PLAN, "over %s %s is %s and %s is %s: they do not multiply",
+                    axis_name((enum axis)a), dy->name, place_word(on), w->name, place_word(with));
     }
     return OK;
 }
@@ -173,12 +181,13 @@ static status dx_rule(const struct program *p, const struct node *n, struct sket
         outputs += value_of(p, n->in[i])->shape.d[0];
     }
     if (dy->shape.rank != 3 || dy->shape.d[2] != outputs) {
-        return fail(ERR_PLAN, "%s of width %lld does not fit %lld outputs", dy->name, (long long)shape_last(&dy->shape),
-                    (long long)outputs);
+        return fail(ERR_PLAN, "%s of width %lld does not fit %lld outputs", dy->name,
+                    (long long)shape_last(&dy->shape), (long long)outputs);
     }
     sketch_like(p, n->in[0], out);
     out->shape.d[2] = value_of(p, n->in[1])->shape.d[1];
-    FOR_AXES(p, a) {
+    FOR_AXES(p, a)
+    {
         TRY(dx_axis(p, n, a, &out->place.on[a]));
     }
     return OK;
@@ -204,14 +213,19 @@ static void dx_run(const struct call *c)
 }
 
 const struct op_def op_linear_dx_def = {
-    .name = "linear.dx", .math = "dx = dy w", .rule = dx_rule, .flops = linear_flops, .run = dx_run,
+    .name = "linear.dx",
+    .math = "dx = dy w",
+    .rule = dx_rule,
+    .flops = linear_flops,
+    .run = dx_run,
 };
 
 /* ---- dw += dy^T x ---- */
 
 static status dw_axis(const struct program *p, const struct node *n, int a)
 {
-    const struct value *dest = value_of(p, n->in[0]), *dy = value_of(p, n->in[1]), *x = value_of(p, n->in[2]);
+    const struct value *dest = value_of(p, n->in[0]), *dy = value_of(p, n->in[1]),
+                       *x = value_of(p, n->in[2]);
     int8_t on = dy->place.on[a], with = x->place.on[a], last = (int8_t)x->shape.rank, sum;
 
     if (on == last && (with == COPIES || with == WHOLE)) {
@@ -223,29 +237,33 @@ static status dw_axis(const struct program *p, const struct node *n, int a)
     } else if ((on == WHOLE || on == PARTIAL) && (with == WHOLE || with == COPIES)) {
         sum = on;
     } else {
-        return fail(ERR_PLAN, "over %s %s is %s and %s is %s: they do not multiply", axis_name((enum axis)a), dy->name,
-                    place_word(on), x->name, place_word(with));
+        return fail(ERR_PLAN, "over %s %s is %s and %s is %s: they do not multiply",
+                    axis_name((enum axis)a), dy->name, place_word(on), x->name, place_word(with));
     }
     if (dest->place.on[a] != sum) {
-        return fail(ERR_PLAN, "over %s the gradient from %s is %s, but %s is %s", axis_name((enum axis)a), dy->name,
-                    place_word(sum), dest->name, place_word(dest->place.on[a]));
+        return fail(ERR_PLAN, "over %s the gradient from %s is %s, but %s is %s",
+                    axis_name((enum axis)a), dy->name, place_word(sum), dest->name,
+                    place_word(dest->place.on[a]));
     }
     return OK;
 }
 
 static status dw_rule(const struct program *p, const struct node *n, struct sketch *out)
 {
-    const struct value *dest = value_of(p, n->in[0]), *dy = value_of(p, n->in[1]), *x = value_of(p, n->in[2]);
+    const struct value *dest = value_of(p, n->in[0]), *dy = value_of(p, n->in[1]),
+                       *x = value_of(p, n->in[2]);
 
     (void)out;
     TRY(rule_real(p, n->in[0]));
     TRY(rule_real(p, n->in[1]));
     TRY(rule_real(p, n->in[2]));
-    if (dest->shape.rank != 2 || dy->shape.rank != 3 || x->shape.rank != 3 || dest->shape.d[1] != x->shape.d[2] ||
-        n->arg.linear.column < 0 || n->arg.linear.column > dy->shape.d[2] - dest->shape.d[0]) {
+    if (dest->shape.rank != 2 || dy->shape.rank != 3 || x->shape.rank != 3 ||
+        dest->shape.d[1] != x->shape.d[2] || n->arg.linear.column < 0 ||
+        n->arg.linear.column > dy->shape.d[2] - dest->shape.d[0]) {
         return fail(ERR_PLAN, "%s does not fit %s and %s", dest->name, dy->name, x->name);
     }
-    FOR_AXES(p, a) {
+    FOR_AXES(p, a)
+    {
         TRY(dw_axis(p, n, a));
     }
     return OK;
@@ -253,11 +271,17 @@ static status dw_rule(const struct program *p, const struct node *n, struct sket
 
 static struct linear_args dw_args(const struct program *p, const struct node *n)
 {
-    const struct value *dest = value_of(p, n->in[0]), *dy = value_of(p, n->in[1]), *x = value_of(p, n->in[2]);
+    const struct value *dest = value_of(p, n->in[0]), *dy = value_of(p, n->in[1]),
+                       *x = value_of(p, n->in[2]);
 
-    return (struct linear_args) { .B = x->shape.d[0], .S = x->shape.d[1], .K = dest->shape.d[1], .N = dest->shape.d[0],
-                                  .ldx = x->shape.d[2], .lddy = dy->shape.d[2], .ldy = dy->shape.d[2],
-                                  .scale = n->arg.linear.scale };
+    return (struct linear_args){ .B = x->shape.d[0],
+                                 .S = x->shape.d[1],
+                                 .K = dest->shape.d[1],
+                                 .N = dest->shape.d[0],
+                                 .ldx = x->shape.d[2],
+                                 .lddy = dy->shape.d[2],
+                                 .ldy = dy->shape.d[2],
+                                 .scale = n->arg.linear.scale };
 }
 
 static void dw_run(const struct call *c)
@@ -271,7 +295,8 @@ static void dw_run(const struct call *c)
     c->d->kernels->linear_dw(&a, c->team);
 }
 
-static size_t dw_scratch(const struct program *p, const struct node *n, const struct kernels *k, int threads)
+static size_t dw_scratch(const struct program *p, const struct node *n, const struct kernels *k,
+                         int threads)
 {
     struct linear_args a = dw_args(p, n);
 
@@ -286,6 +311,11 @@ static int64_t dw_flops(const struct program *p, const struct node *n)
 }
 
 const struct op_def op_linear_dw_def = {
-    .name = "linear.dw", .math = "dw += dy^T x", .adds = 1, .rule = dw_rule, .flops = dw_flops, .scratch = dw_scratch,
+    .name = "linear.dw",
+    .math = "dw += dy^T x",
+    .adds = 1,
+    .rule = dw_rule,
+    .flops = dw_flops,
+    .scratch = dw_scratch,
     .run = dw_run,
 };

@@ -8,8 +8,8 @@ static status rmsnorm_rule(const struct program *p, const struct node *n, struct
     TRY(rule_type(p, n->in[0], p->real, 3));
     TRY(rule_type(p, n->in[1], p->real, 1));
     if (x->shape.d[2] != w->shape.d[0]) {
-        return fail(ERR_PLAN, "%s of width %lld does not fit the gain %s of %lld", x->name, (long long)x->shape.d[2], w->name,
-                    (long long)w->shape.d[0]);
+        return fail(ERR_PLAN, "%s of width %lld does not fit the gain %s of %lld", x->name,
+                    (long long)x->shape.d[2], w->name, (long long)w->shape.d[0]);
     }
     sketch_like(p, n->in[0], &out[0]);
     sketch_like(p, n->in[0], &out[1]);
@@ -21,8 +21,10 @@ static status rmsnorm_rule(const struct program *p, const struct node *n, struct
 
 static struct rmsnorm_args rmsnorm_args(const struct call *c, val rows)
 {
-    return (struct rmsnorm_args) { .B = call_extent(c, rows, 0), .S = call_extent(c, rows, 1),
-                                   .D = value_of(c->p, rows)->shape.d[2], .eps = c->n->arg.rmsnorm.eps };
+    return (struct rmsnorm_args){ .B = call_extent(c, rows, 0),
+                                  .S = call_extent(c, rows, 1),
+                                  .D = value_of(c->p, rows)->shape.d[2],
+                                  .eps = c->n->arg.rmsnorm.eps };
 }
 
 static void rmsnorm_run(const struct call *c)
@@ -51,7 +53,9 @@ static void rmsnorm_diff(struct program *p, const struct node *n)
         program_append(p, &dw, "dw");
     }
     if (program_trains(p, n->in[0])) {
-        struct node dx = { .op = OP_RMSNORM_DX, .in = { dy, n->in[0], n->in[1], n->out[1] }, .arg = n->arg };
+        struct node dx = { .op = OP_RMSNORM_DX,
+                           .in = { dy, n->in[0], n->in[1], n->out[1] },
+                           .arg = n->arg };
 
         program_append(p, &dx, "dx");
         program_add_grad(p, n->in[0], dx.out[0]);
@@ -59,7 +63,11 @@ static void rmsnorm_diff(struct program *p, const struct node *n)
 }
 
 const struct op_def op_rmsnorm_def = {
-    .name = "rmsnorm", .math = "y = x / rms(x) * w", .over = 1, .rule = rmsnorm_rule, .diff = rmsnorm_diff,
+    .name = "rmsnorm",
+    .math = "y = x / rms(x) * w",
+    .over = 1,
+    .rule = rmsnorm_rule,
+    .diff = rmsnorm_diff,
     .run = rmsnorm_run,
 };
 
@@ -81,13 +89,14 @@ static status rows_alike(const struct program *p, val dy, val x)
     if (!shape_same(&a->shape, &b->shape)) {
         return fail(ERR_PLAN, "%s and %s differ in shape", a->name, b->name);
     }
-    FOR_AXES(p, i) {
+    FOR_AXES(p, i)
+    {
         int8_t on = a->place.on[i], with = b->place.on[i];
         bool fits = place_is_split(with) ? on == with : with != PARTIAL && !place_is_split(on);
 
         if (!fits) {
-            return fail(ERR_PLAN, "over %s %s is %s and %s is %s", axis_name((enum axis)i), a->name, place_word(on), b->name,
-                        place_word(with));
+            return fail(ERR_PLAN, "over %s %s is %s and %s is %s", axis_name((enum axis)i), a->name,
+                        place_word(on), b->name, place_word(with));
         }
     }
     return OK;
@@ -114,7 +123,10 @@ static void rmsnorm_dx_run(const struct call *c)
 }
 
 const struct op_def op_rmsnorm_dx_def = {
-    .name = "rmsnorm.dx", .math = "dx = rstd (w dy - x rstd^2 mean(w dy x))", .over = 1, .rule = rmsnorm_dx_rule,
+    .name = "rmsnorm.dx",
+    .math = "dx = rstd (w dy - x rstd^2 mean(w dy x))",
+    .over = 1,
+    .rule = rmsnorm_dx_rule,
     .run = rmsnorm_dx_run,
 };
 
@@ -140,7 +152,8 @@ static void rmsnorm_dw_run(const struct call *c)
     c->d->kernels->rmsnorm_dw(&a, c->team);
 }
 
-static size_t rmsnorm_dw_scratch(const struct program *p, const struct node *n, const struct kernels *k, int threads)
+static size_t rmsnorm_dw_scratch(const struct program *p, const struct node *n,
+                                 const struct kernels *k, int threads)
 {
     const struct value *dy = value_of(p, n->in[1]);
     struct rmsnorm_args a = { .B = dy->shape.d[0], .S = dy->shape.d[1], .D = dy->shape.d[2] };
@@ -149,6 +162,10 @@ static size_t rmsnorm_dw_scratch(const struct program *p, const struct node *n, 
 }
 
 const struct op_def op_rmsnorm_dw_def = {
-    .name = "rmsnorm.dw", .math = "dw += dy x rstd", .adds = 1, .rule = rmsnorm_dw_rule, .scratch = rmsnorm_dw_scratch,
+    .name = "rmsnorm.dw",
+    .math = "dw += dy x rstd",
+    .adds = 1,
+    .rule = rmsnorm_dw_rule,
+    .scratch = rmsnorm_dw_scratch,
     .run = rmsnorm_dw_run,
 };

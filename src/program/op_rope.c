@@ -16,26 +16,35 @@ static status angles_rule(const struct program *p, const struct node *n, struct 
 
 static void angles_run(const struct call *c)
 {
-    struct rope_angles_args a = { .positions = call_bytes(c, c->n->in[0]), .inv_freq = c->n->arg.rope.inv_freq,
-                                  .out = call_bytes(c, c->n->out[0]), .T = call_rows(c, c->n->out[0]),
+    struct rope_angles_args a = { .positions = call_bytes(c, c->n->in[0]),
+                                  .inv_freq = c->n->arg.rope.inv_freq,
+                                  .out = call_bytes(c, c->n->out[0]),
+                                  .T = call_rows(c, c->n->out[0]),
                                   .d = c->n->arg.rope.d };
 
     c->d->kernels->rope_angles(&a, c->team);
 }
 
 const struct op_def op_rope_angles_def = {
-    .name = "rope.angles", .math = "cos, sin of position * frequency", .rule = angles_rule, .run = angles_run,
+    .name = "rope.angles",
+    .math = "cos, sin of position * frequency",
+    .rule = angles_rule,
+    .run = angles_run,
 };
 
-val op_rope_angles(struct program *p, const char *name, val positions, const double *inv_freq, int64_t d)
+val op_rope_angles(struct program *p, const char *name, val positions, const double *inv_freq,
+                   int64_t d)
 {
-    struct node n = { .op = OP_ROPE_ANGLES, .in = { positions }, .arg.rope = { .inv_freq = inv_freq, .d = d } };
+    struct node n = { .op = OP_ROPE_ANGLES,
+                      .in = { positions },
+                      .arg.rope = { .inv_freq = inv_freq, .d = d } };
 
     program_append(p, &n, name);
     return n.out[0];
 }
 
-/* ---- rope: heads are independent, so x may be split on its last dimension; rows need their own angles ---- */
+/* ---- rope: heads are independent, so x may be split on its last dimension; rows need their own
+ * angles ---- */
 
 static status rope_rule(const struct program *p, const struct node *n, struct sketch *out)
 {
@@ -44,15 +53,17 @@ static status rope_rule(const struct program *p, const struct node *n, struct sk
     TRY(rule_type(p, n->in[0], p->real, 3));
     TRY(rule_type(p, n->in[1], p->real, 3));
     if (n->arg.rope.heads * n->arg.rope.d > x->shape.d[2] || angles->shape.d[2] != n->arg.rope.d) {
-        return fail(ERR_PLAN, "%s of width %lld does not hold %lld heads of %lld", x->name, (long long)x->shape.d[2],
-                    (long long)n->arg.rope.heads, (long long)n->arg.rope.d);
+        return fail(ERR_PLAN, "%s of width %lld does not hold %lld heads of %lld", x->name,
+                    (long long)x->shape.d[2], (long long)n->arg.rope.heads,
+                    (long long)n->arg.rope.d);
     }
-    FOR_AXES(p, a) {
+    FOR_AXES(p, a)
+    {
         int8_t on = x->place.on[a], rows = place_is_split(on) && on != 3 ? on : WHOLE;
 
         if (angles->place.on[a] != rows) {
-            return fail(ERR_PLAN, "over %s %s is %s and %s is %s", axis_name((enum axis)a), x->name, place_word(on),
-                        angles->name, place_word(angles->place.on[a]));
+            return fail(ERR_PLAN, "over %s %s is %s and %s is %s", axis_name((enum axis)a), x->name,
+                        place_word(on), angles->name, place_word(angles->place.on[a]));
         }
     }
     sketch_like(p, n->in[0], out);
@@ -61,17 +72,23 @@ static status rope_rule(const struct program *p, const struct node *n, struct sk
 
 static void rope_run(const struct call *c)
 {
-    struct rope_args a = { .x = call_bytes(c, c->n->in[0]), .angles = call_bytes(c, c->n->in[1]),
-                           .y = call_bytes(c, c->n->out[0]), .T = call_rows(c, c->n->in[0]),
-                           .width = value_of(c->p, c->n->in[0])->shape.d[2], .heads = c->n->arg.rope.heads,
-                           .d = c->n->arg.rope.d, .inverse = c->n->arg.rope.inverse };
+    struct rope_args a = { .x = call_bytes(c, c->n->in[0]),
+                           .angles = call_bytes(c, c->n->in[1]),
+                           .y = call_bytes(c, c->n->out[0]),
+                           .T = call_rows(c, c->n->in[0]),
+                           .width = value_of(c->p, c->n->in[0])->shape.d[2],
+                           .heads = c->n->arg.rope.heads,
+                           .d = c->n->arg.rope.d,
+                           .inverse = c->n->arg.rope.inverse };
 
     c->d->kernels->rope(&a, c->team);
 }
 
 static void rope_diff(struct program *p, const struct node *n)
 {
-    struct node back = { .op = OP_ROPE, .in = { program_grad(p, n->out[0]), n->in[1] }, .arg = n->arg };
+    struct node back = { .op = OP_ROPE,
+                         .in = { program_grad(p, n->out[0]), n->in[1] },
+                         .arg = n->arg };
 
     back.arg.rope.inverse = true;
     program_append(p, &back, "dx");
@@ -79,7 +96,12 @@ static void rope_diff(struct program *p, const struct node *n)
 }
 
 const struct op_def op_rope_def = {
-    .name = "rope", .math = "y = x turned by its position", .over = 1, .rule = rope_rule, .diff = rope_diff, .run = rope_run,
+    .name = "rope",
+    .math = "y = x turned by its position",
+    .over = 1,
+    .rule = rope_rule,
+    .diff = rope_diff,
+    .run = rope_run,
 };
 
 val op_rope(struct program *p, const char *name, val x, val angles, int64_t heads, int64_t d)

@@ -7,7 +7,8 @@ static status swiglu_rule(const struct program *p, const struct node *n, struct 
     TRY(rule_not_partial(p, n->in[0]));
     sketch_like(p, n->in[0], out);
     if (out->shape.d[2] % 2 != 0) {
-        return fail(ERR_PLAN, "%s is not a gate and an up of one width", value_of(p, n->in[0])->name);
+        return fail(ERR_PLAN, "%s is not a gate and an up of one width",
+                    value_of(p, n->in[0])->name);
     }
     out->shape.d[2] /= 2;
     return OK;
@@ -15,8 +16,10 @@ static status swiglu_rule(const struct program *p, const struct node *n, struct 
 
 static void swiglu_run(const struct call *c)
 {
-    struct swiglu_args a = { .h = call_bytes(c, c->n->in[0]), .y = call_bytes(c, c->n->out[0]),
-                             .T = call_rows(c, c->n->out[0]), .F = value_of(c->p, c->n->out[0])->shape.d[2] };
+    struct swiglu_args a = { .h = call_bytes(c, c->n->in[0]),
+                             .y = call_bytes(c, c->n->out[0]),
+                             .T = call_rows(c, c->n->out[0]),
+                             .F = value_of(c->p, c->n->out[0])->shape.d[2] };
 
     c->d->kernels->swiglu(&a, c->team);
 }
@@ -30,7 +33,11 @@ static void swiglu_diff(struct program *p, const struct node *n)
 }
 
 const struct op_def op_swiglu_def = {
-    .name = "swiglu", .math = "y = silu(gate) up", .rule = swiglu_rule, .diff = swiglu_diff, .run = swiglu_run,
+    .name = "swiglu",
+    .math = "y = silu(gate) up",
+    .rule = swiglu_rule,
+    .diff = swiglu_diff,
+    .run = swiglu_run,
 };
 
 val op_swiglu(struct program *p, const char *name, val x)
@@ -52,12 +59,13 @@ static status swiglu_d_rule(const struct program *p, const struct node *n, struc
         return fail(ERR_PLAN, "%s does not fit %s", dy->name, h->name);
     }
     sketch_like(p, n->in[0], out);
-    FOR_AXES(p, a) {
+    FOR_AXES(p, a)
+    {
         int8_t on = dy->place.on[a], with = h->place.on[a];
 
         if (place_is_split(with) ? on != with : place_is_split(on)) {
-            return fail(ERR_PLAN, "over %s %s is %s and %s is %s", axis_name((enum axis)a), dy->name, place_word(on), h->name,
-                        place_word(with));
+            return fail(ERR_PLAN, "over %s %s is %s and %s is %s", axis_name((enum axis)a),
+                        dy->name, place_word(on), h->name, place_word(with));
         }
         out->place.on[a] = on;
     }
@@ -66,13 +74,19 @@ static status swiglu_d_rule(const struct program *p, const struct node *n, struc
 
 static void swiglu_d_run(const struct call *c)
 {
-    struct swiglu_args a = { .h = call_bytes(c, c->n->in[0]), .dy = call_bytes(c, c->n->in[1]),
-                             .dh = call_bytes(c, c->n->out[0]), .T = call_rows(c, c->n->in[1]),
+    struct swiglu_args a = { .h = call_bytes(c, c->n->in[0]),
+                             .dy = call_bytes(c, c->n->in[1]),
+                             .dh = call_bytes(c, c->n->out[0]),
+                             .T = call_rows(c, c->n->in[1]),
                              .F = value_of(c->p, c->n->in[1])->shape.d[2] };
 
     c->d->kernels->swiglu_d(&a, c->team);
 }
 
 const struct op_def op_swiglu_d_def = {
-    .name = "swiglu.d", .math = "dgate, dup", .over = 1, .rule = swiglu_d_rule, .run = swiglu_d_run,
+    .name = "swiglu.d",
+    .math = "dgate, dup",
+    .over = 1,
+    .rule = swiglu_d_rule,
+    .run = swiglu_d_run,
 };

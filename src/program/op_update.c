@@ -1,9 +1,10 @@
 /*
  * clip and adamw: what `update` does once a step with sums that are complete on every rank.
  *
- * Gradients are sums over tokens. clip turns the reduced words into the mean loss, the norm of the mean gradient, and the
- * factor that each gradient is multiplied by: min(1, clip / (norm + 1e-6)) / count. A step without a valid target, or with a
- * loss or norm that is not finite, is skipped: weights and moments stay as they are.
+ * Gradients are sums over tokens. clip turns the reduced words into the mean loss, the norm of the
+ * mean gradient, and the factor that each gradient is multiplied by: min(1, clip / (norm + 1e-6)) /
+ * count. A step without a valid target, or with a loss or norm that is not finite, is skipped:
+ * weights and moments stay as they are.
  */
 #include <math.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static status clip_rule(const struct program *p, const struct node *n, struct sk
 {
     TRY(rule_type(p, n->in[0], DT_I64, 1));
     TRY(rule_type(p, n->in[1], DT_F64, 1));
-    *out = (struct sketch) { .dtype = DT_F64, .shape = shape_1(CLIP_WORDS) };
+    *out = (struct sketch){ .dtype = DT_F64, .shape = shape_1(CLIP_WORDS) };
     return OK;
 }
 
@@ -45,7 +46,10 @@ static void clip_run(const struct call *c)
 }
 
 const struct op_def op_clip_def = {
-    .name = "clip", .math = "scale = min(1, clip / (norm + 1e-6)) / count", .rule = clip_rule, .run = clip_run,
+    .name = "clip",
+    .math = "scale = min(1, clip / (norm + 1e-6)) / count",
+    .rule = clip_rule,
+    .run = clip_run,
 };
 
 val op_clip(struct program *p, val scalars, val hyper)
@@ -67,7 +71,8 @@ static status adamw_rule(const struct program *p, const struct node *n, struct s
         TRY(rule_type(p, n->in[i], p->real, 1));
         TRY(rule_same_place(p, n->in[0], n->in[i]));
         if (!shape_same(&w->shape, &value_of(p, n->in[i])->shape)) {
-            return fail(ERR_PLAN, "%s and %s differ in length", w->name, value_of(p, n->in[i])->name);
+            return fail(ERR_PLAN, "%s and %s differ in length", w->name,
+                        value_of(p, n->in[i])->name);
         }
     }
     TRY(rule_type(p, n->in[4], DT_F64, 1));
@@ -81,8 +86,12 @@ static void adamw_run(const struct call *c)
     int64_t from, to;
     char *w = call_bytes(c, c->n->in[0]), *g = call_bytes(c, c->n->in[1]);
     char *m = call_bytes(c, c->n->in[2]), *v = call_bytes(c, c->n->in[3]);
-    struct adamw_args a = { .lr = hyper[HYPER_LR], .decay = hyper[HYPER_DECAY], .beta1 = hyper[HYPER_BETA1],
-                            .beta2 = hyper[HYPER_BETA2], .eps = hyper[HYPER_EPS], .scale = clip[CLIP_SCALE] };
+    struct adamw_args a = { .lr = hyper[HYPER_LR],
+                            .decay = hyper[HYPER_DECAY],
+                            .beta1 = hyper[HYPER_BETA1],
+                            .beta2 = hyper[HYPER_BETA2],
+                            .eps = hyper[HYPER_EPS],
+                            .scale = clip[CLIP_SCALE] };
 
     team_share(c->team, value_of(c->p, c->n->in[0])->shape.d[0], &from, &to);
     if (clip[CLIP_SKIP] == 0) {
@@ -93,13 +102,17 @@ static void adamw_run(const struct call *c)
         a.count = to - from;
         a.correction1 = 1 - pow(a.beta1, hyper[HYPER_STEP]);
         a.correction2 = 1 - pow(a.beta2, hyper[HYPER_STEP]);
-        c->d->kernels->adamw(&a, (struct team) { 0, 1 });
+        c->d->kernels->adamw(&a, (struct team){ 0, 1 });
     }
     memset(g + (size_t)from * width, 0, (size_t)(to - from) * width);
 }
 
 const struct op_def op_adamw_def = {
-    .name = "adamw", .math = "w, m, v from g; g = 0", .adds = 15, .rule = adamw_rule, .run = adamw_run,
+    .name = "adamw",
+    .math = "w, m, v from g; g = 0",
+    .adds = 15,
+    .rule = adamw_rule,
+    .run = adamw_run,
 };
 
 void op_adamw(struct program *p, val w, val grad, val m, val v, val clip, val hyper)

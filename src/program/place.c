@@ -22,8 +22,8 @@ struct place place_gradient(struct place p)
 
 const char *place_word(int8_t on)
 {
-    static const char *const split[] = { "split on dimension 0", "split on dimension 1", "split on dimension 2",
-                                         "split on dimension 3" };
+    static const char *const split[] = { "split on dimension 0", "split on dimension 1",
+                                         "split on dimension 2", "split on dimension 3" };
 
     switch (on) {
     case WHOLE:
@@ -68,7 +68,7 @@ struct place place_on(const struct mesh *m, struct place p, axes over, int8_t on
 
 struct place place_rows(const struct mesh *m)
 {
-    struct place p = place_on(m, (struct place) { { 0 } }, AXES_DATA, 1);
+    struct place p = place_on(m, (struct place){ { 0 } }, AXES_DATA, 1);
 
     return place_on(m, p, AXES_CP, 2);
 }

@@ -1,5 +1,6 @@
 /*
- * Where the parts of a value lie: for each axis of the mesh whole, split on a dimension, or a partial sum.
+ * Where the parts of a value lie: for each axis of the mesh whole, split on a dimension, or a
+ * partial sum.
  *
  *   WHOLE    every member holds the same. Its gradient is whole too: every member computed all of it.
  *   COPIES   every member holds the same, and each uses it with other rows or other weights, so its gradient is a partial
@@ -8,7 +9,8 @@
  *   PARTIAL  the value is the sum of the members'; its gradient is whole. `leave` and `scatter` end it.
  *   MIXED    a flat buffer on TP: each part in it has its own place, which a view states.
  *
- * Axes of length 1 are always WHOLE, so a program for one rank has nothing to check. A zeroed place is whole everywhere.
+ * Axes of length 1 are always WHOLE, so a program for one rank has nothing to check. A zeroed place
+ * is whole everywhere.
  */
 #ifndef ROUX_PROGRAM_PLACE_H
 #define ROUX_PROGRAM_PLACE_H

@@ -1,9 +1,10 @@
 /*
  * The memory plan: which nodes are needed, how long each value's bytes live, and where they lie.
  *
- * Persistent values have one place per name for all programs of a residents table. Temporaries share one part: walking the
- * nodes in order, each takes the lowest address that fits and gives it back after its last use; an output may take over the
- * bytes of an input that dies in the same node, where the op's row says so. O(n log n) in the number of values.
+ * Persistent values have one place per name for all programs of a residents table. Temporaries
+ * share one part: walking the nodes in order, each takes the lowest address that fits and gives it
+ * back after its last use; an output may take over the bytes of an input that dies in the same
+ * node, where the op's row says so. O(n log n) in the number of values.
  */
 #include <string.h>
 
@@ -106,9 +107,9 @@ static bool same_segment(const struct node *a, const struct node *b)
 }
 
 /*
- * Where each collective begins. Weights change only in `update`, so the gather of a persistent weight may begin as early as one
- * likes: with the first node of the segment before its own, where prefetching is asked for. It costs the memory of what is gathered
- * for that long.
+ * Where each collective begins. Weights change only in `update`, so the gather of a persistent
+ * weight may begin as early as one likes: with the first node of the segment before its own, where
+ * prefetching is asked for. It costs the memory of what is gathered for that long.
  */
 static void place_begins(struct program *p)
 {
@@ -123,7 +124,10 @@ static void place_begins(struct program *p)
             before = here;
             here = i;
         }
-        n->begin = p->prefetch && n->op == OP_GATHER && value_of(p, root_of(p, n->in[0]))->role == ROLE_WEIGHT ? before : i;
+        n->begin = p->prefetch && n->op == OP_GATHER &&
+                           value_of(p, root_of(p, n->in[0]))->role == ROLE_WEIGHT
+                       ? before
+                       : i;
     }
     for (int i = p->node_count - 1; i >= 0; i--) {
         p->begins_next[i] = p->begins[p->nodes[i].begin];
@@ -150,7 +154,7 @@ static void find_lifetimes(struct program *p)
     }
     for (int i = 1; i < p->value_count; i++) {
         if (p->values[i].keep) {
-            touch(p, (val) { i }, p->node_count, p->node_count);
+            touch(p, (val){ i }, p->node_count, p->node_count);
         }
     }
 }
@@ -160,9 +164,9 @@ static void find_lifetimes(struct program *p)
 struct placing {
     struct program *p;
     struct spans spans;
-    int *dying;      /* per node, a list of values whose last use it is: the head ... */
-    int *next;       /* ... and per value the next */
-    bool *given;     /* per value: its bytes were taken over */
+    int *dying;  /* per node, a list of values whose last use it is: the head ... */
+    int *next;   /* ... and per value the next */
+    bool *given; /* per value: its bytes were taken over */
     int64_t sum;
 };
 
@@ -184,7 +188,8 @@ static bool take_over(struct placing *w, const struct node *n, int i, val out)
         root = root_of(w->p, n->in[k]);
         from = value_of(w->p, root);
         if (from->role == ROLE_TEMP && from->last == i && !w->given[root.id] && n->begin == i &&
-            value_bytes(from) == value_bytes(to) && value_bytes(value_of(w->p, n->in[k])) == value_bytes(from)) {
+            value_bytes(from) == value_bytes(to) &&
+            value_bytes(value_of(w->p, n->in[k])) == value_bytes(from)) {
             to->at = from->at;
             w->given[root.id] = true;
             return true;
@@ -244,7 +249,7 @@ static void place_temporaries(struct program *p, struct memory_plan *out)
 
 void residents_init(struct residents *r, struct arena *arena)
 {
-    *r = (struct residents) { .arena = arena };
+    *r = (struct residents){ .arena = arena };
 }
 
 void residents_release(struct residents *r)
@@ -265,12 +270,12 @@ static status settle(struct residents *r, struct value *v)
     if (map_find(&r->by_name, v->name, &found)) {
         home = found;
         if (home->bytes != bytes) {
-            return fail(ERR_PLAN, "%s has %lld bytes in one program and %lld in another", v->name, (long long)home->bytes,
-                        (long long)bytes);
+            return fail(ERR_PLAN, "%s has %lld bytes in one program and %lld in another", v->name,
+                        (long long)home->bytes, (long long)bytes);
         }
     } else {
         home = arena_take(r->arena, sizeof *home);
-        *home = (struct resident) { r->bytes, bytes };
+        *home = (struct resident){ r->bytes, bytes };
         map_put(&r->by_name, arena_text(r->arena, v->name), home);
         r->bytes += bytes;
         r->by_role[v->role] += bytes;
@@ -299,7 +304,8 @@ static void place_views(struct program *p)
     }
 }
 
-status program_plan(struct program *p, struct residents *r, const struct kernels *kernels, int threads, struct memory_plan *out)
+status program_plan(struct program *p, struct residents *r, const struct kernels *kernels,
+                    int threads, struct memory_plan *out)
 {
     TRY(program_verify(p));
     drop_unused(p);

@@ -33,7 +33,8 @@ static void print_node(const struct program *p, int i, FILE *to)
     fprintf(to, first ? "<-" : " <-");
     for (int k = 0; k < OP_IN; k++) {
         if (n->in[k].id != 0) {
-            fprintf(to, " %s%s", (op_table[n->op]->adds >> k & 1) != 0 ? "+=" : "", value_of(p, n->in[k])->name);
+            fprintf(to, " %s%s", (op_table[n->op]->adds >> k & 1) != 0 ? "+=" : "",
+                    value_of(p, n->in[k])->name);
         }
     }
     fputc('\n', to);

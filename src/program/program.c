@@ -22,19 +22,22 @@ static void *grown(struct arena *a, void *old, int count, int *room, size_t size
     return fresh;
 }
 
-void program_init(struct program *p, const char *name, struct arena *arena, const struct mesh *mesh, enum dtype real)
+void program_init(struct program *p, const char *name, struct arena *arena, const struct mesh *mesh,
+                  enum dtype real)
 {
-    *p = (struct program) { .name = name, .arena = arena, .mesh = mesh, .real = real, .segment = -1 };
+    *p =
+        (struct program){ .name = name, .arena = arena, .mesh = mesh, .real = real, .segment = -1 };
     p->values = grown(arena, NULL, 0, &p->value_room, sizeof *p->values);
-    p->values[0] = (struct value) { .name = "none" };
+    p->values[0] = (struct value){ .name = "none" };
     p->value_count = 1;
 }
 
 void program_segment(struct program *p, const char *name, unsigned flags)
 {
-    p->segments = grown(p->arena, p->segments, p->segment_count, &p->segment_room, sizeof *p->segments);
+    p->segments =
+        grown(p->arena, p->segments, p->segment_count, &p->segment_room, sizeof *p->segments);
     p->segment = p->segment_count;
-    p->segments[p->segment_count++] = (struct segment) { arena_text(p->arena, name), flags };
+    p->segments[p->segment_count++] = (struct segment){ arena_text(p->arena, name), flags };
 }
 
 struct value *value_of(const struct program *p, val v)
@@ -52,13 +55,14 @@ val program_find(const struct program *p, const char *name)
 {
     for (int i = 1; i < p->value_count; i++) {
         if (strcmp(p->values[i].name, name) == 0) {
-            return (val) { i };
+            return (val){ i };
         }
     }
-    return (val) { 0 };
+    return (val){ 0 };
 }
 
-/* "layers.0.qkv" in the forward pass, "layers.0.qkv.dx" while the derivative of layers.0.qkv is written. */
+/* "layers.0.qkv" in the forward pass, "layers.0.qkv.dx" while the derivative of layers.0.qkv is
+ * written. */
 static char *path_of(struct program *p, const char *name)
 {
     if (p->prefix != NULL) {
@@ -74,7 +78,7 @@ static val value_add(struct program *p, const struct value *v)
 {
     p->values = grown(p->arena, p->values, p->value_count, &p->value_room, sizeof *p->values);
     p->values[p->value_count] = *v;
-    return (val) { p->value_count++ };
+    return (val){ p->value_count++ };
 }
 
 val program_make(struct program *p, const char *name, const struct sketch *s, enum role role)
@@ -86,30 +90,39 @@ val program_make(struct program *p, const char *name, const struct sketch *s, en
     return value_add(p, &v);
 }
 
-static val persistent(struct program *p, const char *name, enum dtype dtype, struct shape shape, struct place place,
-                      enum role role)
+static val persistent(struct program *p, const char *name, enum dtype dtype, struct shape shape,
+                      struct place place, enum role role)
 {
-    struct value v = { .name = arena_text(p->arena, name), .dtype = dtype, .role = role, .shape = shape, .place = place };
+    struct value v = { .name = arena_text(p->arena, name),
+                       .dtype = dtype,
+                       .role = role,
+                       .shape = shape,
+                       .place = place };
 
     return value_add(p, &v);
 }
 
-val program_input(struct program *p, const char *name, enum dtype dtype, struct shape shape, struct place place)
+val program_input(struct program *p, const char *name, enum dtype dtype, struct shape shape,
+                  struct place place)
 {
-    return persistent(p, arena_format(p->arena, "%s.%s", p->name, name), dtype, shape, place, ROLE_INPUT);
+    return persistent(p, arena_format(p->arena, "%s.%s", p->name, name), dtype, shape, place,
+                      ROLE_INPUT);
 }
 
-val program_state(struct program *p, const char *name, enum dtype dtype, struct shape shape, struct place place)
+val program_state(struct program *p, const char *name, enum dtype dtype, struct shape shape,
+                  struct place place)
 {
     return persistent(p, name, dtype, shape, place, ROLE_STATE);
 }
 
-val program_grad_state(struct program *p, const char *name, enum dtype dtype, struct shape shape, struct place place)
+val program_grad_state(struct program *p, const char *name, enum dtype dtype, struct shape shape,
+                       struct place place)
 {
     return persistent(p, name, dtype, shape, place, ROLE_GRAD);
 }
 
-val program_weight(struct program *p, const char *name, enum dtype dtype, struct shape shape, struct place place, bool trains)
+val program_weight(struct program *p, const char *name, enum dtype dtype, struct shape shape,
+                   struct place place, bool trains)
 {
     val v = persistent(p, name, dtype, shape, place, ROLE_WEIGHT);
 
@@ -190,7 +203,8 @@ status rule_misplaced(const struct program *p, val v, int axis, const char *want
 {
     const struct value *x = value_of(p, v);
 
-    return fail(ERR_PLAN, "%s is %s over %s; %s", x->name, place_word(x->place.on[axis]), axis_name((enum axis)axis), want);
+    return fail(ERR_PLAN, "%s is %s over %s; %s", x->name, place_word(x->place.on[axis]),
+                axis_name((enum axis)axis), want);
 }
 
 status rule_real(const struct program *p, val v)
@@ -201,7 +215,8 @@ status rule_real(const struct program *p, val v)
         return fail(ERR_PLAN, "an input is missing");
     }
     if (x->dtype != p->real) {
-        return fail(ERR_PLAN, "%s is %s, not %s", x->name, dtype_name(x->dtype), dtype_name(p->real));
+        return fail(ERR_PLAN, "%s is %s, not %s", x->name, dtype_name(x->dtype),
+                    dtype_name(p->real));
     }
     return OK;
 }
@@ -225,13 +240,14 @@ void sketch_like(const struct program *p, val v, struct sketch *out)
 {
     const struct value *x = value_of(p, v);
 
-    *out = (struct sketch) { .dtype = x->dtype, .shape = x->shape, .place = x->place };
+    *out = (struct sketch){ .dtype = x->dtype, .shape = x->shape, .place = x->place };
     memcpy(out->live, x->live, sizeof out->live);
 }
 
 status rule_not_partial(const struct program *p, val v)
 {
-    FOR_AXES(p, a) {
+    FOR_AXES(p, a)
+    {
         if (value_of(p, v)->place.on[a] == PARTIAL) {
             return rule_misplaced(p, v, a, "leave its group first");
         }
@@ -243,7 +259,8 @@ status rule_same_place(const struct program *p, val a, val b)
 {
     const struct value *x = value_of(p, a), *y = value_of(p, b);
 
-    FOR_AXES(p, i) {
+    FOR_AXES(p, i)
+    {
         if (x->place.on[i] != y->place.on[i]) {
             return fail(ERR_PLAN, "over %s %s is %s and %s is %s", axis_name((enum axis)i), x->name,
                         place_word(x->place.on[i]), y->name, place_word(y->place.on[i]));
@@ -258,7 +275,8 @@ status rule_rows_and_weight(const struct program *p, val x, val w, bool last, st
     int8_t split_last = (int8_t)a->shape.rank;
 
     *out = a->place;
-    FOR_AXES(p, i) {
+    FOR_AXES(p, i)
+    {
         int8_t on = a->place.on[i], need;
 
         if (on == PARTIAL) {
@@ -269,8 +287,9 @@ status rule_rows_and_weight(const struct program *p, val x, val w, bool last, st
         }
         need = on == split_last ? 1 : place_is_split(on) ? COPIES : on;
         if (b->place.on[i] != need) {
-            return fail(ERR_PLAN, "over %s %s is %s, so %s must be %s, but it is %s", axis_name((enum axis)i), a->name,
-                        place_word(on), b->name, place_word(need), place_word(b->place.on[i]));
+            return fail(ERR_PLAN, "over %s %s is %s, so %s must be %s, but it is %s",
+                        axis_name((enum axis)i), a->name, place_word(on), b->name, place_word(need),
+                        place_word(b->place.on[i]));
         }
     }
     return OK;
@@ -281,13 +300,15 @@ status rule_weight_gradient(const struct program *p, val dy, val dest, bool last
     const struct value *a = value_of(p, dy), *b = value_of(p, dest);
     int8_t split_last = (int8_t)a->shape.rank;
 
-    FOR_AXES(p, i) {
+    FOR_AXES(p, i)
+    {
         int8_t on = a->place.on[i];
         int8_t sum = last && on == split_last ? 1 : place_is_split(on) ? PARTIAL : on;
 
         if (b->place.on[i] != sum) {
-            return fail(ERR_PLAN, "over %s the gradient from %s is %s, but %s is %s", axis_name((enum axis)i), a->name,
-                        place_word(sum), b->name, place_word(b->place.on[i]));
+            return fail(ERR_PLAN, "over %s the gradient from %s is %s, but %s is %s",
+                        axis_name((enum axis)i), a->name, place_word(sum), b->name,
+                        place_word(b->place.on[i]));
         }
     }
     return OK;

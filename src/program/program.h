@@ -1,5 +1,6 @@
 /*
- * The program: a flat list of coarse nodes over values, written once by the model, completed by passes, run by a loop.
+ * The program: a flat list of coarse nodes over values, written once by the model, completed by
+ * passes, run by a loop.
  *
  *   program_init, program_segment, program_weight/input/state, op_...   write the forward part
  *   program_backward                                                    adds the derivative, cloning what is recomputed
@@ -7,8 +8,9 @@
  *                                                                       lays all values out in one arena
  *   program_run                                                         walks the list with a team of threads
  *
- * Errors while writing stop the program, not the process: the first broken rule is remembered with the path of the value,
- * later calls return value 0, and program_backward or program_plan reports it.
+ * Errors while writing stop the program, not the process: the first broken rule is remembered with
+ * the path of the value, later calls return value 0, and program_backward or program_plan reports
+ * it.
  *
  * Source of the idea: docs of this project, ARCHITECTURE.md.
  */
@@ -42,17 +44,40 @@ enum role {
 
 enum op {
     OP_NONE,
-    OP_VIEW, OP_ENTER, OP_LEAVE, OP_GATHER, OP_SCATTER,
-    OP_ZERO, OP_ACCUMULATE, OP_ADD,
-    OP_LINEAR, OP_LINEAR_DX, OP_LINEAR_DW,
-    OP_BIAS, OP_BIAS_DW,
-    OP_EMBED, OP_EMBED_DW,
-    OP_RMSNORM, OP_RMSNORM_DX, OP_RMSNORM_DW,
-    OP_ROPE_ANGLES, OP_ROPE,
-    OP_ATTENTION, OP_ATTENTION_D,
-    OP_SWIGLU, OP_SWIGLU_D,
-    OP_HEAD_STATS, OP_HEAD_LOSS, OP_HEAD_GRAD, OP_HEAD_LEARN, OP_HEAD_LOGITS,
-    OP_EXACT_SUM, OP_NORM, OP_REDUCE, OP_CLIP, OP_ADAMW,
+    OP_VIEW,
+    OP_ENTER,
+    OP_LEAVE,
+    OP_GATHER,
+    OP_SCATTER,
+    OP_ZERO,
+    OP_ACCUMULATE,
+    OP_ADD,
+    OP_LINEAR,
+    OP_LINEAR_DX,
+    OP_LINEAR_DW,
+    OP_BIAS,
+    OP_BIAS_DW,
+    OP_EMBED,
+    OP_EMBED_DW,
+    OP_RMSNORM,
+    OP_RMSNORM_DX,
+    OP_RMSNORM_DW,
+    OP_ROPE_ANGLES,
+    OP_ROPE,
+    OP_ATTENTION,
+    OP_ATTENTION_D,
+    OP_SWIGLU,
+    OP_SWIGLU_D,
+    OP_HEAD_STATS,
+    OP_HEAD_LOSS,
+    OP_HEAD_GRAD,
+    OP_HEAD_LEARN,
+    OP_HEAD_LOGITS,
+    OP_EXACT_SUM,
+    OP_NORM,
+    OP_REDUCE,
+    OP_CLIP,
+    OP_ADAMW,
     OP_COUNT
 };
 
@@ -60,20 +85,22 @@ struct value {
     const char *name; /* path: "layers.0.qkv" */
     enum dtype dtype;
     enum role role;
-    enum op made_by;      /* OP_NONE for persistent values */
-    struct shape shape;   /* on this rank: bounds */
-    val live[SHAPE_DIMS]; /* a count at most the bound, held in an I64 value; 0 = the bound itself */
+    enum op made_by;    /* OP_NONE for persistent values */
+    struct shape shape; /* on this rank: bounds */
+    /* a count at most the bound, held in an I64 value; 0 = the bound itself */
+    val live[SHAPE_DIMS];
     struct place place;
-    val base;             /* of a view */
-    int64_t offset;       /* of a view: elements into base */
-    val original;         /* of a clone: what it repeats */
-    val grad;             /* its gradient, or where its gradient is added to */
-    bool weight;          /* a weight, or a weight gathered, entered or viewed: its gradient is added in place */
-    bool trains;          /* a gradient is wanted */
-    bool keep;            /* read by the host after the run */
-    int first, last;      /* nodes between which the bytes live; set by the plan */
-    int64_t at;           /* bytes into the state or the temporary part of the arena; set by the plan */
-    bool temporary;       /* which part; set by the plan */
+    val base;       /* of a view */
+    int64_t offset; /* of a view: elements into base */
+    val original;   /* of a clone: what it repeats */
+    val grad;       /* its gradient, or where its gradient is added to */
+    /* a weight, or a weight gathered, entered or viewed: its gradient is added in place */
+    bool weight;
+    bool trains;     /* a gradient is wanted */
+    bool keep;       /* read by the host after the run */
+    int first, last; /* nodes between which the bytes live; set by the plan */
+    int64_t at;      /* bytes into the state or the temporary part of the arena; set by the plan */
+    bool temporary;  /* which part; set by the plan */
 };
 
 enum { OP_IN = 6, OP_OUT = 3, LINEAR_PARTS = 3 };
@@ -135,14 +162,17 @@ struct node {
     val in[OP_IN], out[OP_OUT];
     union op_arg arg;
     int segment;
-    int begin;     /* a collective's messages start before node `begin` runs; set by the plan, at most its own index */
+    /* a collective's messages start before node `begin` runs; set by the plan, at most its own
+     * index */
+    int begin;
     val scratch;   /* bytes only this node uses; made by the plan */
     bool backward; /* part of the derivative */
 };
 
 enum segment_flags {
     SEGMENT_RECOMPUTE = 1 << 0, /* its nodes are repeated in the backward pass instead of kept */
-    SEGMENT_REGATHER = 1 << 1,  /* its gathered weights are dropped after the forward pass and gathered again */
+    SEGMENT_REGATHER =
+        1 << 1, /* its gathered weights are dropped after the forward pass and gathered again */
     SEGMENT_NO_GRAD = 1 << 2
 };
 
@@ -163,34 +193,48 @@ struct program {
     struct segment *segments;
     int segment_count, segment_room, segment; /* the one that nodes are written to; -1: none yet */
     bool in_backward;
-    const char *prefix;   /* in the backward pass: path of the value whose derivative is being written */
-    bool prefetch;          /* gathers of weights begin with the segment before their own; set before the plan */
-    int *begins, *begins_next; /* [node_count] list of the collectives that begin at a node: index + 1, 0 = end; by the plan */
+    /* in the backward pass: path of the value whose derivative is being written */
+    const char *prefix;
+    /* gathers of weights begin with the segment before their own; set before the plan */
+    bool prefetch;
+    int *begins,
+        /* [node_count] list of the collectives that begin at a node: index + 1, 0 = end; by the
+         * plan */
+        *begins_next;
     struct ticket *tickets; /* [node_count] of messages under way; made by the plan */
-    status failed; /* the first broken rule ... */
-    char *failure; /* ... and its text */
+    status failed;          /* the first broken rule ... */
+    char *failure;          /* ... and its text */
 };
 
 /* ---- writing ---- */
 
 /* `real` is DT_F32 or DT_F64: the type of activations and weights. The mesh is borrowed. */
-void program_init(struct program *p, const char *name, struct arena *arena, const struct mesh *mesh, enum dtype real);
+void program_init(struct program *p, const char *name, struct arena *arena, const struct mesh *mesh,
+                  enum dtype real);
 
 /* Nodes written from now on belong to this segment; value names begin with its name. */
 void program_segment(struct program *p, const char *name, unsigned flags);
 
-val program_input(struct program *p, const char *name, enum dtype dtype, struct shape shape, struct place place);
+val program_input(struct program *p, const char *name, enum dtype dtype, struct shape shape,
+                  struct place place);
 /* Persistent values are shared between programs of one residents table by name. */
-val program_state(struct program *p, const char *name, enum dtype dtype, struct shape shape, struct place place);
-val program_grad_state(struct program *p, const char *name, enum dtype dtype, struct shape shape, struct place place);
-/* A flat weight buffer; its gradient is added to program_grad_state "grad.<name>" where it trains. */
-val program_weight(struct program *p, const char *name, enum dtype dtype, struct shape shape, struct place place, bool trains);
-/* A temporary that the host reads after a run; before the next run of any program of the same residents. */
+val program_state(struct program *p, const char *name, enum dtype dtype, struct shape shape,
+                  struct place place);
+val program_grad_state(struct program *p, const char *name, enum dtype dtype, struct shape shape,
+                       struct place place);
+/* A flat weight buffer; its gradient is added to program_grad_state "grad.<name>" where it
+ * trains. */
+val program_weight(struct program *p, const char *name, enum dtype dtype, struct shape shape,
+                   struct place place, bool trains);
+/* A temporary that the host reads after a run; before the next run of any program of the same
+ * residents. */
 void program_keep(struct program *p, val v);
-/* The live count of dimension `dim` is the I64 at value `count`; it is passed on along rows by the rules. */
+/* The live count of dimension `dim` is the I64 at value `count`; it is passed on along rows by
+ * the rules. */
 void program_live(struct program *p, val v, int dim, val count);
 
-val op_view(struct program *p, const char *name, val flat, int64_t offset, struct shape shape, int8_t tp);
+val op_view(struct program *p, const char *name, val flat, int64_t offset, struct shape shape,
+            int8_t tp);
 val op_enter(struct program *p, axes over, val x);
 val op_leave(struct program *p, axes over, val x);
 val op_gather(struct program *p, axes over, int dim, bool copies, val x);
@@ -199,57 +243,73 @@ val op_add(struct program *p, const char *name, val a, val b);
 /* [B, S, K] by up to three weights [N_i, K] -> [B, S, sum N_i] */
 val op_linear(struct program *p, const char *name, val x, const val *w, int parts);
 val op_bias(struct program *p, const char *name, val x, const val *b, int parts);
-/* ids [B, S] I32; w [rows, D] is the slice of the vocabulary that begins at `first`; id `pad` (-1: none) has no gradient */
+/* ids [B, S] I32; w [rows, D] is the slice of the vocabulary that begins at `first`; id `pad`
+ * (-1: none) has no gradient */
 val op_embed(struct program *p, const char *name, val ids, val w, int64_t first, int64_t pad);
 val op_rmsnorm(struct program *p, const char *name, val x, val w, double eps);
 /* positions [B, S] I32 -> [B, S, d] */
-val op_rope_angles(struct program *p, const char *name, val positions, const double *inv_freq, int64_t d);
+val op_rope_angles(struct program *p, const char *name, val positions, const double *inv_freq,
+                   int64_t d);
 val op_rope(struct program *p, const char *name, val x, val angles, int64_t heads, int64_t d);
 /* qkv [B, S, (H + 2 G) d] -> [B, S, H d]; starts [B, S] I32; heads and groups are this rank's */
-val op_attention(struct program *p, const char *name, val qkv, val starts, int64_t heads, int64_t groups, int64_t d,
-                 int64_t window);
+val op_attention(struct program *p, const char *name, val qkv, val starts, int64_t heads,
+                 int64_t groups, int64_t d, int64_t window);
 val op_swiglu(struct program *p, const char *name, val x);
-/* The head with cross-entropy; targets [B, S] I32 -> loss [B] F64, one sum a sequence. `first`, `valid`: tensor/kernels.h */
+/* The head with cross-entropy; targets [B, S] I32 -> loss [B] F64, one sum a sequence. `first`,
+ * `valid`: tensor/kernels.h */
 val op_head(struct program *p, val x, val w, val targets, int64_t first, int64_t valid);
 val op_head_logits(struct program *p, val x, val w, int64_t valid);
 
 /* The scalars of a step: words of an I64 state; see op_exact.c and op_update.c. */
 enum {
-    SCALAR_NORM = 0,                             /* struct exact: sum of squares */
-    SCALAR_LOSS = EXACT_WORDS,       /* struct exact: sum of token losses */
-    SCALAR_COUNT = 2 * EXACT_WORDS,  /* valid targets */
-    SCALAR_STOP,                                 /* ranks that were asked to stop */
-    SCALAR_BAD,                                  /* ranks with a failure to report */
+    SCALAR_NORM = 0,                /* struct exact: sum of squares */
+    SCALAR_LOSS = EXACT_WORDS,      /* struct exact: sum of token losses */
+    SCALAR_COUNT = 2 * EXACT_WORDS, /* valid targets */
+    SCALAR_STOP,                    /* ranks that were asked to stop */
+    SCALAR_BAD,                     /* ranks with a failure to report */
     SCALAR_WORDS = 2 * EXACT_WORDS + 4
 };
-void op_exact_sum(struct program *p, val rows, val scalars, int offset);      /* adds F64 rows to a struct exact */
+void op_exact_sum(struct program *p, val rows, val scalars,
+                  int offset); /* adds F64 rows to a struct exact */
 void op_norm(struct program *p, val grad, val scalars, const struct block_range *ranges, int count);
-void op_reduce(struct program *p, val scalars);                               /* sums the words over all ranks */
+void op_reduce(struct program *p, val scalars); /* sums the words over all ranks */
 /* hyper [8] F64 and reduced scalars -> result [4] F64; words: enum hyper, enum clip_result */
 val op_clip(struct program *p, val scalars, val hyper);
-void op_adamw(struct program *p, val w, val grad, val m, val v, val clip, val hyper); /* also zeroes grad */
+void op_adamw(struct program *p, val w, val grad, val m, val v, val clip,
+              val hyper); /* also zeroes grad */
 
-enum hyper { HYPER_LR, HYPER_DECAY, HYPER_BETA1, HYPER_BETA2, HYPER_EPS, HYPER_STEP, HYPER_CLIP, HYPER_WORDS };
+enum hyper {
+    HYPER_LR,
+    HYPER_DECAY,
+    HYPER_BETA1,
+    HYPER_BETA2,
+    HYPER_EPS,
+    HYPER_STEP,
+    HYPER_CLIP,
+    HYPER_WORDS
+};
 enum clip_result { CLIP_SCALE, CLIP_NORM, CLIP_LOSS, CLIP_SKIP, CLIP_WORDS };
 
 /* ---- passes ---- */
 
-/* A gradient that comes from outside: `g` is that of `v`. Before program_backward, whose loss may then be value 0. */
+/* A gradient that comes from outside: `g` is that of `v`. Before program_backward, whose loss
+ * may then be value 0. */
 void program_seed(struct program *p, val v, val g);
 
 /* Appends the derivative of `loss` (the out of op_head), and of what was seeded. */
 MUST_USE status program_backward(struct program *p, val loss);
 
-/* Every rule again, against what stands in the list: shapes, types and places, gradients included. */
+/* Every rule again, against what stands in the list: shapes, types and places, gradients
+ * included. */
 MUST_USE status program_verify(const struct program *p);
 
 /* Persistent values of several programs, by name, and the arena they share. */
 struct residents {
     struct map by_name;
     struct arena *arena;
-    int64_t bytes;                    /* the state part */
-    int64_t by_role[ROLE_STATE + 1];  /* bytes of inputs, weights, gradients, states */
-    int64_t temp_bytes;               /* the largest temporary part of the programs planned so far */
+    int64_t bytes;                   /* the state part */
+    int64_t by_role[ROLE_STATE + 1]; /* bytes of inputs, weights, gradients, states */
+    int64_t temp_bytes;              /* the largest temporary part of the programs planned so far */
 };
 
 struct memory_plan {
@@ -262,15 +322,17 @@ void residents_init(struct residents *r, struct arena *arena);
 void residents_release(struct residents *r);
 
 /*
- * Verifies, removes nodes without use, gives every value its place in the arena: state values at the offset of their name
- * in `r`, temporaries by first fit over their lifetimes in O(n log n). `kernels` and `threads` size the scratch.
+ * Verifies, removes nodes without use, gives every value its place in the arena: state values at
+ * the offset of their name in `r`, temporaries by first fit over their lifetimes in O(n log n).
+ * `kernels` and `threads` size the scratch.
  */
-MUST_USE status program_plan(struct program *p, struct residents *r, const struct kernels *kernels, int threads,
-                             struct memory_plan *out);
+MUST_USE status program_plan(struct program *p, struct residents *r, const struct kernels *kernels,
+                             int threads, struct memory_plan *out);
 
 void program_print(const struct program *p, FILE *to);
 
-/* Floating-point operations of one run on this rank, matrix products and attention counted as 2 a multiply-add. */
+/* Floating-point operations of one run on this rank, matrix products and attention counted as 2
+ * a multiply-add. */
 int64_t program_flops(const struct program *p);
 /* Bytes this rank sends in one run, over the given set of axes. */
 int64_t program_wire_bytes(const struct program *p, axes over);

@@ -1,6 +1,7 @@
 /*
- * Running: one parallel region around the node list, which all threads walk. Each computes its share of a node; a barrier
- * closes every node that wrote something. Messages are begun and awaited by thread 0, the one that opened the communicators.
+ * Running: one parallel region around the node list, which all threads walk. Each computes its
+ * share of a node; a barrier closes every node that wrote something. Messages are begun and awaited
+ * by thread 0, the one that opened the communicators.
  */
 #include <math.h>
 #include <omp.h>
@@ -43,10 +44,15 @@ void call_barrier(const struct call *c)
 static void collective_begin(const struct call *c, struct ticket *t)
 {
     const struct value *x = value_of(c->p, c->n->in[0]);
-    struct collective what = { .dtype = x->dtype, .n = shape_count(&x->shape), .in = call_bytes(c, c->n->in[0]),
-                               .out = call_bytes(c, c->n->out[0]), .scratch = call_bytes(c, c->n->scratch) };
+    struct collective what = { .dtype = x->dtype,
+                               .n = shape_count(&x->shape),
+                               .in = call_bytes(c, c->n->in[0]),
+                               .out = call_bytes(c, c->n->out[0]),
+                               .scratch = call_bytes(c, c->n->scratch) };
 
-    what.kind = c->n->op == OP_LEAVE ? COMM_ALL_REDUCE : c->n->op == OP_GATHER ? COMM_GATHER : COMM_REDUCE_SCATTER;
+    what.kind = c->n->op == OP_LEAVE    ? COMM_ALL_REDUCE
+                : c->n->op == OP_GATHER ? COMM_GATHER
+                                        : COMM_REDUCE_SCATTER;
     if (what.kind == COMM_REDUCE_SCATTER) {
         what.n /= mesh_length(c->p->mesh, c->n->arg.move.over);
     }
@@ -110,7 +116,8 @@ static const char *node_bad(const struct call *c)
 /* Messages whose time has come, those of later nodes included. */
 static void begin_messages(const struct call *c, int node)
 {
-    for (int j = c->p->begins[node]; j != 0 && atomic_load(c->failed) == OK; j = c->p->begins_next[j - 1]) {
+    for (int j = c->p->begins[node]; j != 0 && atomic_load(c->failed) == OK;
+         j = c->p->begins_next[j - 1]) {
         struct call begun = *c;
 
         begun.n = &c->p->nodes[j - 1];
@@ -139,7 +146,8 @@ static void node_run(struct call *c, int node)
     }
 }
 
-static void walk(const struct program *p, struct device *d, const struct run_options *o, struct team team, _Atomic int *failed)
+static void walk(const struct program *p, struct device *d, const struct run_options *o,
+                 struct team team, _Atomic int *failed)
 {
     struct call c = { .p = p, .d = d, .team = team, .failed = failed };
 
@@ -161,7 +169,7 @@ status program_run(const struct program *p, struct device *d, const struct run_o
 
 #pragma omp parallel num_threads(d->threads)
     {
-        walk(p, d, options, (struct team) { omp_get_thread_num(), omp_get_num_threads() }, &failed);
+        walk(p, d, options, (struct team){ omp_get_thread_num(), omp_get_num_threads() }, &failed);
     }
     return (status)atomic_load(&failed);
 }

@@ -60,7 +60,7 @@ static struct span *span_make(struct spans *s, int64_t at, int64_t size)
     s->state ^= s->state << 13;
     s->state ^= s->state >> 17;
     s->state ^= s->state << 5;
-    *t = (struct span) { .at = at, .size = size, .largest = size, .rank = s->state };
+    *t = (struct span){ .at = at, .size = size, .largest = size, .rank = s->state };
     return t;
 }
 
@@ -72,7 +72,7 @@ static void span_drop(struct spans *s, struct span *t)
 
 void spans_init(struct spans *s, struct arena *arena)
 {
-    *s = (struct spans) { .arena = arena, .state = 2463534242u };
+    *s = (struct spans){ .arena = arena, .state = 2463534242u };
     s->root = span_make(s, 0, INT64_MAX / 2);
 }
 

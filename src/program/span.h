@@ -1,8 +1,8 @@
 /*
  * Inside the room: free spans of an address range, first fit in O(log n).
  *
- * A treap over the spans, ordered by address; each node knows the largest span below it. Freed spans join their neighbours.
- * The range has no end: the last span is as long as asked.
+ * A treap over the spans, ordered by address; each node knows the largest span below it. Freed
+ * spans join their neighbours. The range has no end: the last span is as long as asked.
  */
 #ifndef ROUX_PROGRAM_SPAN_H
 #define ROUX_PROGRAM_SPAN_H

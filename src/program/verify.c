@@ -1,6 +1,7 @@
 /*
- * Every rule once more against the finished list, derivative and clones included: what stands there must be what the rules
- * say. So a pass that forgets a collective, or takes one away, is refused while planning, with the path of the value.
+ * Every rule once more against the finished list, derivative and clones included: what stands there
+ * must be what the rules say. So a pass that forgets a collective, or takes one away, is refused
+ * while planning, with the path of the value.
  */
 #include <string.h>
 
@@ -15,18 +16,20 @@ static status node_fail(const struct program *p, const struct node *n)
     return fail(ERR_PLAN, "%s: %s: %s: %s", p->name, value_of(p, v)->name, op_name(n->op), text);
 }
 
-static status output_agrees(const struct program *p, const struct node *n, const struct sketch *s, val out)
+static status output_agrees(const struct program *p, const struct node *n, const struct sketch *s,
+                            val out)
 {
     const struct value *v = value_of(p, out);
     char have[128], want[128];
 
     if (v->dtype != s->dtype || !shape_same(&v->shape, &s->shape)) {
-        return fail(ERR_PLAN, "%s is %s %s, but the rule makes it %s %s", v->name, dtype_name(v->dtype),
-                    shape_text(&v->shape, have), dtype_name(s->dtype), shape_text(&s->shape, want));
+        return fail(ERR_PLAN, "%s is %s %s, but the rule makes it %s %s", v->name,
+                    dtype_name(v->dtype), shape_text(&v->shape, have), dtype_name(s->dtype),
+                    shape_text(&s->shape, want));
     }
     if (!place_same(v->place, s->place)) {
-        return fail(ERR_PLAN, "%s is %s, but the rule makes it %s", v->name, place_text(v->place, have),
-                    place_text(s->place, want));
+        return fail(ERR_PLAN, "%s is %s, but the rule makes it %s", v->name,
+                    place_text(v->place, have), place_text(s->place, want));
     }
     if (op_table[n->op]->alias && v->base.id != n->in[0].id) {
         return fail(ERR_PLAN, "%s does not look at %s", v->name, value_of(p, n->in[0])->name);
@@ -58,7 +61,8 @@ static status weights_verify(const struct program *p)
             return fail(ERR_PLAN, "%s: %s trains, but no gradient arrives at it", p->name, w->name);
         }
         if (!place_same(value_of(p, w->grad)->place, place_gradient(w->place))) {
-            return fail(ERR_PLAN, "%s: %s and its gradient are placed differently", p->name, w->name);
+            return fail(ERR_PLAN, "%s: %s and its gradient are placed differently", p->name,
+                        w->name);
         }
     }
     return OK;

@@ -81,8 +81,9 @@ static struct tree *key_node(struct override *o, const char *name, size_t length
 }
 
 /*
- * The map that holds the last part of the key, made where it is missing and `make` says so. *last is that part. NULL if
- * there is none; then, for a part that is neither map nor null, with a finding.
+ * The map that holds the last part of the key, made where it is missing and `make` says so. *last
+ * is that part. NULL if there is none; then, for a part that is neither map nor null, with a
+ * finding.
  */
 static struct tree *walk(struct override *o, struct tree *root, bool make, const char **last)
 {

@@ -28,8 +28,8 @@ static void skip_blanks(struct scanner *s)
     s->next += strspn(s->next, " \t");
 }
 
-/* A run of n backslashes before the quote is n / 2 backslashes, and an odd one more makes the quote part of the text;
- * all other backslashes are themselves. */
+/* A run of n backslashes before the quote is n / 2 backslashes, and an odd one more makes the
+ * quote part of the text; all other backslashes are themselves. */
 static struct tree *scan_quoted(struct scanner *s)
 {
     char quote = *s->next++;
@@ -62,7 +62,8 @@ static struct tree *scan_quoted(struct scanner *s)
     return t;
 }
 
-/* Everything up to one of `ends` or the end, without the blanks around it; a backslash frees the character behind it. */
+/* Everything up to one of `ends` or the end, without the blanks around it; a backslash frees the
+ * character behind it. */
 static struct tree *scan_primitive(struct scanner *s, const char *ends)
 {
     struct text out = { 0 };

@@ -1,6 +1,6 @@
 /*
- * The recipe as YAML. Reading it back gives the same recipe: so what was left out and then follows the model directory
- * stays out, as a comment.
+ * The recipe as YAML. Reading it back gives the same recipe: so what was left out and then follows
+ * the model directory stays out, as a comment.
  */
 #include <math.h>
 #include <string.h>
@@ -70,7 +70,8 @@ static void print_numbers(const struct number_list *list, FILE *to)
     fputc(']', to);
 }
 
-/* A precision of digits must not become an integer: both are accepted, the text is what the struct holds. */
+/* A precision of digits must not become an integer: both are accepted, the text is what the
+ * struct holds. */
 static void print_value(const struct recipe *r, const struct key *k, FILE *to)
 {
     const void *field = field_of(r, k);

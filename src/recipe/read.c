@@ -141,7 +141,8 @@ static const char *shorter_precision(const char *precision)
     return precision;
 }
 
-/* model.precision, else trainer.precision, in its short form; bf16 is not built yet and computed in 32. */
+/* model.precision, else trainer.precision, in its short form; bf16 is not built yet and computed
+ * in 32. */
 static void settle_precision(struct reading *r)
 {
     struct recipe *out = r->out;
@@ -162,7 +163,8 @@ static void settle_precision(struct reading *r)
     out->model.precision = precision;
 }
 
-/* Values that follow from others, and the reference's defaults that mean something else on this machine. */
+/* Values that follow from others, and the reference's defaults that mean something else on this
+ * machine. */
 static void settle(struct reading *r)
 {
     struct recipe *out = r->out;

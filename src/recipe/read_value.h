@@ -11,10 +11,12 @@ struct reading {
     bool is_default; /* the values read now are the table's own */
 };
 
-/* Sets the member of `k` from `t`; what does not fit becomes a finding and leaves the member as it was. */
+/* Sets the member of `k` from `t`; what does not fit becomes a finding and leaves the member as
+ * it was. */
 void read_value(struct reading *r, const struct key *k, const struct tree *t);
 
-/* Sets all members to the table's defaults. A default that does not fit its own row is our mistake. */
+/* Sets all members to the table's defaults. A default that does not fit its own row is our
+ * mistake. */
 void read_defaults(struct reading *r);
 
 #endif

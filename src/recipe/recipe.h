@@ -3,8 +3,9 @@
  *
  *   recipe_read    file + overrides -> tree -> struct recipe, with all findings collected
  *
- * The key table keys.def drives parsing, defaults, ranges, help, `roux keys` and docs/keys.md: one row a key.
- * Composition of several files (defaults lists, references) is a later issue and happens between tree and table.
+ * The key table keys.def drives parsing, defaults, ranges, help, `roux keys` and docs/keys.md: one
+ * row a key. Composition of several files (defaults lists, references) is a later issue and happens
+ * between tree and table.
  */
 #ifndef ROUX_RECIPE_RECIPE_H
 #define ROUX_RECIPE_RECIPE_H
@@ -17,10 +18,11 @@
 #include "recipe/tree.h"
 
 /*
- * The typed recipe: one member struct a section, one member a key, named as the key is; made from keys.def by the
- * preprocessor (the only place where that is done). Types: INT int64_t, FLOAT double, BOOL bool, TEXT and CHOICE const
- * char *, TEXTS and NUMBERS a counted list. A key that is null (or left out with a null default) is 0, NaN, false, NULL or an
- * empty list; recipe_given tells whether someone wrote it.
+ * The typed recipe: one member struct a section, one member a key, named as the key is; made from
+ * keys.def by the preprocessor (the only place where that is done). Types: INT int64_t, FLOAT
+ * double, BOOL bool, TEXT and CHOICE const char *, TEXTS and NUMBERS a counted list. A key that is
+ * null (or left out with a null default) is 0, NaN, false, NULL or an empty list; recipe_given
+ * tells whether someone wrote it.
  */
 struct text_list {
     const char **item;
@@ -57,12 +59,13 @@ void findings_add(struct findings *f, enum finding_kind kind, const struct tree 
                   const char *key, const char *format, ...) FORMAT(5, 6);
 int findings_errors(const struct findings *f);
 bool findings_have_error(const struct findings *f, const char *key); /* about this very key */
-/* "file:line:column: error: text" a line, in order of file and place; and a last line that counts. */
+/* "file:line:column: error: text" a line, in order of file and place; and a last line that
+ * counts. */
 void findings_print(const struct findings *f, FILE *to);
 
 /*
- * Reads one recipe file with `key=value` overrides ("+key=", "++key=", "~key" as in Hydra; `model.` keys as in the file,
- * `recipes.model.` as launcher users write them).
+ * Reads one recipe file with `key=value` overrides ("+key=", "++key=", "~key" as in Hydra; `model.`
+ * keys as in the file, `recipes.model.` as launcher users write them).
  *
  * Some values are settled here, so that nobody below needs to know why:
  *   trainer.precision, model.precision    the effective one, "16", "32" or "64"; bf16 is "32" for now, with a warning
@@ -71,8 +74,8 @@ void findings_print(const struct findings *f, FILE *to);
  *   model.fp8                             false where it is left out
  *   model.num_hidden_layers, num_attention_heads, rms_norm_eps, max_position_embeddings    after their other names
  *
- * Every problem becomes a finding; ERR_RECIPE if any is an error (the text says how many), with `out` still usable for
- * `check` as far as it goes. Values and texts live in `a`.
+ * Every problem becomes a finding; ERR_RECIPE if any is an error (the text says how many), with
+ * `out` still usable for `check` as far as it goes. Values and texts live in `a`.
  */
 MUST_USE status recipe_read(struct recipe *out, struct findings *found, struct arena *a,
                             const char *path, const char *const *overrides, int override_count);
@@ -83,21 +86,23 @@ MUST_USE status recipe_parse(struct recipe *out, struct findings *found, struct 
                              const char *const *overrides, int override_count);
 
 /*
- * The rules between keys (facts: cross-field checks) for a job of `ranks` ranks; adds findings. With 0 ranks the number is
- * not known yet, and the rules about it are left out. Does nothing where recipe_read found no tree.
+ * The rules between keys (facts: cross-field checks) for a job of `ranks` ranks; adds findings.
+ * With 0 ranks the number is not known yet, and the rules about it are left out. Does nothing where
+ * recipe_read found no tree.
  */
 void recipe_check(const struct recipe *r, struct findings *found, int ranks);
 
 /*
- * The length of the axis over which weights, gradients and moments are split (S), in a job of `ranks` ranks. A given
- * model.shard_degree is S, whatever the strategy; 1 is no sharding. Null: 1 for no_shard or fsdp: false; all ranks that
- * tensor and expert degrees leave for full_shard, shard_grad_op, and for every other strategy with a tensor degree above 1;
- * else, for the hybrid strategies, the largest divisor of those ranks that is at most 8 (a node of the reference).
+ * The length of the axis over which weights, gradients and moments are split (S), in a job of
+ * `ranks` ranks. A given model.shard_degree is S, whatever the strategy; 1 is no sharding. Null: 1
+ * for no_shard or fsdp: false; all ranks that tensor and expert degrees leave for full_shard,
+ * shard_grad_op, and for every other strategy with a tensor degree above 1; else, for the hybrid
+ * strategies, the largest divisor of those ranks that is at most 8 (a node of the reference).
  */
 int64_t recipe_shard_degree(const struct recipe *r, int ranks);
 
-/* Seconds of run.time_limit in any form that Slurm takes (D-HH:MM:SS, HH:MM:SS, MM, ...); 0 if it is null, -1 if it is none
- * of these forms. */
+/* Seconds of run.time_limit in any form that Slurm takes (D-HH:MM:SS, HH:MM:SS, MM, ...); 0 if
+ * it is null, -1 if it is none of these forms. */
 int64_t recipe_time_limit(const struct recipe *r);
 
 /* Whether the key (dotted) was written in the file or an override (null counts as written). */

@@ -8,12 +8,13 @@ struct checking {
     const struct recipe *r;
     struct findings *found;
     int ranks; /* 0: not known */
-    const char **
-        broken; /* keys whose values were refused when they were read: rules have nothing to say of them */
+    /* keys whose values were refused when they were read: rules have nothing to say of them */
+    const char **broken;
     int broken_count;
 };
 
-/* Adds a finding at the key's place, or at the file if it was not written; nothing if the key is broken. */
+/* Adds a finding at the key's place, or at the file if it was not written; nothing if the key is
+ * broken. */
 void rule_say(const struct checking *c, enum finding_kind kind, const char *key, const char *format,
               ...) FORMAT(4, 5);
 

@@ -1,6 +1,7 @@
 /*
- * What the table knows and nothing here carries out yet. An error where the run would be another one than was asked for;
- * a warning where only something beside it is missing. Whoever builds one of these removes its row.
+ * What the table knows and nothing here carries out yet. An error where the run would be another
+ * one than was asked for; a warning where only something beside it is missing. Whoever builds one
+ * of these removes its row.
  */
 #include <string.h>
 #include "recipe/rules.h"

@@ -1,11 +1,12 @@
 /*
- * struct recipe: a member a section, a member a key, made from keys.def here and nowhere else. The table in keys.c takes
- * the offset of every member, so a row in the wrong section does not compile.
+ * struct recipe: a member a section, a member a key, made from keys.def here and nowhere else. The
+ * table in keys.c takes the offset of every member, so a row in the wrong section does not compile.
  */
 #ifndef ROUX_RECIPE_STRUCT_H
 #define ROUX_RECIPE_STRUCT_H
 
-/* An amount that is a whole number if it was written as an integer, a share of the whole (0 to 1) if as a float. */
+/* An amount that is a whole number if it was written as an integer, a share of the whole (0 to
+ * 1) if as a float. */
 struct amount {
     double value;
     bool is_share;
@@ -35,8 +36,8 @@ typedef const struct tree *recipe_map; /* open: any keys; NULL if there is none 
 #define FIELD_MAP recipe_map
 
 struct recipe {
-    const struct tree
-        *tree; /* what was written, overrides included; NULL if the file could not be read */
+    /* what was written, overrides included; NULL if the file could not be read */
+    const struct tree *tree;
 #define TOP(name, type, ...) FIELD_##type name;
 #define KEY(section, name, type, ...) FIELD_##type name;
 #define SECTION(name) struct {

@@ -1,11 +1,12 @@
 /*
  * A YAML document as a tree whose every node knows where it stands.
  *
- * The dialect is YAML 1.1 as the reference's loader reads it, with a more generous float rule, no timestamps, and an error
- * for duplicate keys (facts: config-language.md, section 3). What a plain scalar is, is decided by tree_scalar alone.
+ * The dialect is YAML 1.1 as the reference's loader reads it, with a more generous float rule, no
+ * timestamps, and an error for duplicate keys (facts: config-language.md, section 3). What a plain
+ * scalar is, is decided by tree_scalar alone.
  *
- * Limits, all refused with their place: 16 MiB of text, 100 levels, 1,000,000 values once aliases and merge keys are
- * expanded (an alias is a copy, so a node has one parent and may be changed).
+ * Limits, all refused with their place: 16 MiB of text, 100 levels, 1,000,000 values once aliases
+ * and merge keys are expanded (an alias is a copy, so a node has one parent and may be changed).
  */
 #ifndef ROUX_RECIPE_TREE_H
 #define ROUX_RECIPE_TREE_H
@@ -31,8 +32,8 @@ struct tree {
         int64_t whole; /* TREE_INT */
         double number; /* TREE_FLOAT */
     };
-    struct tree **
-        keys; /* TREE_MAP: [count], scalars other than null, all different, in order of first insertion */
+    /* TREE_MAP: [count], scalars other than null, all different, in order of first insertion */
+    struct tree **keys;
     struct tree **items; /* TREE_LIST, TREE_MAP: [count] */
     size_t count, room;
 };
@@ -49,19 +50,21 @@ struct tree_faults {
 };
 
 /*
- * Reads one document. An empty one, and a single null, is an empty map; a lone scalar is refused, a list is not.
- * ERR_RECIPE with all mistakes in `faults`: duplicate keys and the like do not end the reading, a mistake of syntax does.
- * The error text is the first mistake with its place. `name` is kept by the nodes. *out is NULL where nothing was read.
+ * Reads one document. An empty one, and a single null, is an empty map; a lone scalar is refused, a
+ * list is not. ERR_RECIPE with all mistakes in `faults`: duplicate keys and the like do not end the
+ * reading, a mistake of syntax does. The error text is the first mistake with its place. `name` is
+ * kept by the nodes. *out is NULL where nothing was read.
  */
 MUST_USE status tree_parse(struct tree **out, struct tree_faults *faults, struct arena *a,
                            const char *name, const char *bytes, size_t length);
 
-/* The same from a file. A missing, unreadable, too large or binary file is ERR_RECIPE too, and a fault without a line. */
+/* The same from a file. A missing, unreadable, too large or binary file is ERR_RECIPE too, and a
+ * fault without a line. */
 MUST_USE status tree_read(struct tree **out, struct tree_faults *faults, struct arena *a,
                           const char *path);
 
-/* Sets kind, text and value of `t` as an unquoted scalar has them. False if it is an integer beyond 64 bits (then it is
- * a text). `text` is kept. */
+/* Sets kind, text and value of `t` as an unquoted scalar has them. False if it is an integer
+ * beyond 64 bits (then it is a text). `text` is kept. */
 bool tree_scalar(struct tree *t, const char *text);
 
 /* A new node at the place of `at`. */
@@ -79,14 +82,15 @@ struct tree *tree_find(const struct tree *map, const char *key); /* NULL if it i
 /* The node at a dotted path of text keys, or NULL. */
 const struct tree *tree_at(const struct tree *root, const char *path);
 
-/* "null", "the integer 3", "the text 'abc'" (clipped, control characters escaped), "a list", "a map". */
+/* "null", "the integer 3", "the text 'abc'" (clipped, control characters escaped), "a list", "a
+ * map". */
 const char *tree_describe(struct arena *a, const struct tree *t);
 
 /* `text` fit for a message: clipped at 80 bytes, control characters escaped. */
 const char *tree_clip(struct arena *a, const char *text);
 
-/* As YAML that reads back to the same values, each line `indent` blanks deep. Values below keys that look like secrets
- * (…token, …password, …secret, …api_key) are written as null. */
+/* As YAML that reads back to the same values, each line `indent` blanks deep. Values below keys
+ * that look like secrets * (…token, …password, …secret, …api_key) are written as null. */
 void tree_print(const struct tree *t, int indent, FILE *to);
 void tree_print_text(const char *text, FILE *to); /* a text, quoted where it must be */
 bool tree_key_is_secret(const char *name);

@@ -1,8 +1,9 @@
 /*
  * libyaml's events to a tree.
  *
- * A mistake that leaves the document's shape intact (a duplicate key, an unknown alias, a wrong tag) is noted and reading
- * goes on with a null in its place; one of syntax, or a limit passed, ends it: read_node then gives NULL all the way up.
+ * A mistake that leaves the document's shape intact (a duplicate key, an unknown alias, a wrong
+ * tag) is noted and reading goes on with a null in its place; one of syntax, or a limit passed,
+ * ends it: read_node then gives NULL all the way up.
  */
 #include <string.h>
 #include <yaml.h>
@@ -273,7 +274,8 @@ static const char *key_identity(struct reader *r, const struct tree *key)
     }
 }
 
-/* Puts a copy of each entry of `from` that `into` lacks behind the others; what it has already gets the later value. */
+/* Puts a copy of each entry of `from` that `into` lacks behind the others; what it has already
+ * gets the later value. */
 static bool merge_map(struct reader *r, struct tree *into, struct map *seen,
                       const struct tree *from, int depth)
 {
@@ -320,7 +322,8 @@ static bool merge_value(struct reader *r, struct tree *into, struct map *seen,
     return true;
 }
 
-/* The entries as they were written to the map that they mean: duplicates noted, merge keys carried out. */
+/* The entries as they were written to the map that they mean: duplicates noted, merge keys
+ * carried out. */
 static struct tree *finish_map(struct reader *r, struct tree *written, const struct tree *is_merge,
                                int depth)
 {
@@ -465,7 +468,8 @@ static struct tree *read_node(struct reader *r, const yaml_event_t *event, int d
     return t;
 }
 
-/* The one document between STREAM-START and STREAM-END; NULL with a fault, or without one if there is no document. */
+/* The one document between STREAM-START and STREAM-END; NULL with a fault, or without one if
+ * there is no document. */
 static struct tree *read_stream(struct reader *r)
 {
     struct tree *root = NULL;
@@ -503,7 +507,8 @@ static struct tree *read_stream(struct reader *r)
     return root;
 }
 
-/* The length of the character at `s`, or 0 if it may not stand in YAML. The text is well-formed UTF-8. */
+/* The length of the character at `s`, or 0 if it may not stand in YAML. The text is well-formed
+ * UTF-8. */
 static size_t character_length(const unsigned char *s)
 {
     if (s[0] < 0x80) {

@@ -1,4 +1,5 @@
-/* Trees as YAML: block style, containers that are empty in flow style, texts plain only where nobody could misread them. */
+/* Trees as YAML: block style, containers that are empty in flow style, texts plain only where
+ * nobody could misread them. */
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
@@ -17,7 +18,8 @@ bool tree_key_is_secret(const char *name)
     return false;
 }
 
-/* Whether `text`, unquoted, reads back as itself under YAML 1.1 and 1.2 alike, in block and in flow. */
+/* Whether `text`, unquoted, reads back as itself under YAML 1.1 and 1.2 alike, in block and in
+ * flow. */
 static bool is_plain(const char *text)
 {
     static const char *const words[] = { "y",   "Y",        "n",        "N",   "inf",

@@ -1,6 +1,7 @@
 /*
- * What a plain scalar is: the table of config-language.md, section 3.2, tried row by row. Each form_... function takes
- * the text from a place and says how far its form reaches; a row matches when that is the end.
+ * What a plain scalar is: the table of config-language.md, section 3.2, tried row by row. Each
+ * form_... function takes the text from a place and says how far its form reaches; a row matches
+ * when that is the end.
  */
 #include <limits.h>
 #include <math.h>
@@ -53,7 +54,8 @@ static bool is_sexagesimal_tail(const char *text)
     return true;
 }
 
-/* The base in which `text` (behind its sign) is an integer; 60 for the form with colons; 0 if it is none. */
+/* The base in which `text` (behind its sign) is an integer; 60 for the form with colons; 0 if it
+ * is none. */
 static int integer_base(const char *text)
 {
     size_t decimal = run_of(text, "0123456789_");

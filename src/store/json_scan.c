@@ -211,7 +211,8 @@ static bool is_glue(char c)
            c == '-' || c == '_';
 }
 
-/* Where the number at `p` ends; NULL if it is none. `whole` tells that it has neither point nor exponent. */
+/* Where the number at `p` ends; NULL if it is none. `whole` tells that it has neither point nor
+ * exponent. */
 static const char *number_end(const char *p, const char *end, bool *whole)
 {
     *whole = true;
@@ -401,7 +402,8 @@ static size_t put_utf8(char *out, unsigned int code)
     return 4;
 }
 
-/* Replaces the (already checked) escape at p[0], writes its UTF-8 and returns the bytes read; `written` the bytes made. */
+/* Replaces the (already checked) escape at p[0], writes its UTF-8 and returns the bytes read;
+ * `written` the bytes made. */
 static size_t put_escape(char *out, const char *p, const char *end, size_t *written)
 {
     size_t length = escape_length(p, end);

@@ -1,10 +1,11 @@
 /*
  * safetensors: reading any file safely, writing files that its library reads.
  *
- * Format: u64 little-endian header length N; N bytes of JSON (one object, spaces may follow); the data. Rules in
- * docs/formats.md; every one is checked before a byte of data is used: N <= 100,000,000 and within the file, UTF-8, no
- * duplicate names or fields, known dtypes, extents and products without overflow, offsets that begin at 0, follow each
- * other without hole or overlap and end with the file.
+ * Format: u64 little-endian header length N; N bytes of JSON (one object, spaces may follow); the
+ * data. Rules in docs/formats.md; every one is checked before a byte of data is used: N <=
+ * 100,000,000 and within the file, UTF-8, no duplicate names or fields, known dtypes, extents and
+ * products without overflow, offsets that begin at 0, follow each other without hole or overlap and
+ * end with the file.
  */
 #ifndef ROUX_STORE_SAFETENSORS_H
 #define ROUX_STORE_SAFETENSORS_H
@@ -36,11 +37,13 @@ struct tensor_file {
     size_t metadata_count; /* pairs */
 };
 
-/* Opens and checks a file. Texts live in `a`. ERR_MISSING, ERR_IO, or ERR_FORMAT naming path, tensor and what is wrong. */
+/* Opens and checks a file. Texts live in `a`. ERR_MISSING, ERR_IO, or ERR_FORMAT naming path,
+ * tensor and what is wrong. */
 MUST_USE status tensor_file_open(struct tensor_file *f, struct arena *a, const char *path);
 void tensor_file_close(struct tensor_file *f); /* also of a zeroed struct */
 
-/* The header's rules alone, on bytes in memory: for tests and the fuzzer. `file_size` is the whole file's. */
+/* The header's rules alone, on bytes in memory: for tests and the fuzzer. `file_size` is the
+ * whole file's. */
 MUST_USE status tensor_header_parse(struct tensor_file *f, struct arena *a, const char *path,
                                     const char *header, size_t header_length, uint64_t file_size);
 
@@ -48,15 +51,15 @@ const struct tensor_entry *tensor_file_find(const struct tensor_file *f,
                                             const char *name); /* NULL if absent */
 
 /*
- * Reads elements [from, from + count) of a tensor, in row-major order, converted to `to`. ERR_FORMAT naming file and
- * tensor if the types do not convert or the range is outside.
+ * Reads elements [from, from + count) of a tensor, in row-major order, converted to `to`.
+ * ERR_FORMAT naming file and tensor if the types do not convert or the range is outside.
  */
 MUST_USE status tensor_file_read(const struct tensor_file *f, const struct tensor_entry *e,
                                  int64_t from, int64_t count, enum dtype to, void *out);
 
 /*
- * A model folder: model.safetensors, or model.safetensors.index.json with the files it names, seen as one name space.
- * Errors name the file, and for an index the tensor and where it should be.
+ * A model folder: model.safetensors, or model.safetensors.index.json with the files it names, seen
+ * as one name space. Errors name the file, and for an index the tensor and where it should be.
  */
 struct tensor_folder {
     struct tensor_file *files;
@@ -71,10 +74,11 @@ MUST_USE status tensor_folder_read(const struct tensor_folder *f, const struct t
                                    int64_t from, int64_t count, enum dtype to, void *out);
 
 /*
- * Writing. Declare every tensor first, then begin, then append the bytes of each in the order of declaration (in as many
- * pieces as wanted), then finish. The header is padded with spaces so that the data begins at a multiple of `align`
- * (8, or 4,096 for direct I/O). The file has a temporary name until finish, which flushes it, renames it into place and
- * flushes the folder; abandon removes it.
+ * Writing. Declare every tensor first, then begin, then append the bytes of each in the order of
+ * declaration (in as many pieces as wanted), then finish. The header is padded with spaces so that
+ * the data begins at a multiple of `align` (8, or 4,096 for direct I/O). The file has a temporary
+ * name until finish, which flushes it, renames it into place and flushes the folder; abandon
+ * removes it.
  */
 struct tensor_writer {
     const char *path, *temporary;

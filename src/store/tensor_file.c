@@ -95,7 +95,8 @@ const struct tensor_entry *tensor_file_find(const struct tensor_file *f, const c
     return map_find(&f->by_name, name, &entry) ? entry : NULL;
 }
 
-/* As they stand in the file: elements below a byte too, where the range begins and ends on bytes. */
+/* As they stand in the file: elements below a byte too, where the range begins and ends on
+ * bytes. */
 static status read_bytes(const struct tensor_file *f, const struct tensor_entry *e, int64_t from,
                          int64_t count, void *out)
 {

@@ -37,7 +37,8 @@ static status index_wrong(const struct opening *o, const char *what)
                 json_found(&o->scan, found));
 }
 
-/* Opens the file of the weight map unless it is open. The files array moves, so entries are bound at the end. */
+/* Opens the file of the weight map unless it is open. The files array moves, so entries are
+ * bound at the end. */
 static status open_file(struct opening *o, const char *tensor, const char *name, size_t *number)
 {
     struct tensor_folder *f = o->folder;

@@ -4,8 +4,8 @@
  *   0        8                 8 + N                                     size
  *   | N, u64 | JSON, N bytes   | tensor | tensor | ... without holes ... |
  *
- * The header is walked once by the strict scanner (store/json_scan.h); the rules that concern several tensors are checked
- * afterwards, on the entries sorted by offset.
+ * The header is walked once by the strict scanner (store/json_scan.h); the rules that concern
+ * several tensors are checked afterwards, on the entries sorted by offset.
  */
 #include "store/tensor_header.h"
 
@@ -367,7 +367,8 @@ static int compare_places(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Sorts the tensors by place: they follow each other, and the last ends with the file. Offsets become absolute. */
+/* Sorts the tensors by place: they follow each other, and the last ends with the file. Offsets
+ * become absolute. */
 static status check_places(struct tensor_file *f)
 {
     uint64_t at = 0, data_size = f->size - f->data_begin;

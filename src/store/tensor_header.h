@@ -6,7 +6,8 @@
 
 enum { SHOWN_NAME = 100 };
 
-/* A tensor's name for a message. Names come from files: this one is cut and made printable. Returns `out`. */
+/* A tensor's name for a message. Names come from files: this one is cut and made printable.
+ * Returns `out`. */
 const char *tensor_name_shown(const char *name, char out[SHOWN_NAME]);
 
 /* The rule for the length field alone; `file_size` is at least 8. */

@@ -3,8 +3,8 @@
  *
  *   path.partial-PID-N   while it is written; `path` only appears whole, by the rename in finish
  *
- * The life of a writer: open (the temporary file is there) -> metadata, declare ... -> begin (the header is written)
- * -> append ... -> finish (renamed) or abandon (removed).
+ * The life of a writer: open (the temporary file is there) -> metadata, declare ... -> begin (the
+ * header is written) -> append ... -> finish (renamed) or abandon (removed).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,8 @@ enum { HEADER_LIMIT = 100000000 };
 status tensor_writer_open(struct tensor_writer *w, struct arena *a, const char *path)
 {
     *w = (struct tensor_writer){ .path = arena_text(a, path), .fd = -1, .arena = a };
-    /* A name that is taken belongs to another writer or to a run that was stopped: leave it and take the next. */
+    /* A name that is taken belongs to another writer or to a run that was stopped: leave it and
+     * take the next. */
     for (int number = 0; w->fd < 0; number++) {
         w->temporary = arena_format(a, "%s.partial-%ld-%d", path, (long)getpid(), number);
         w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -12,7 +12,8 @@ static bool any_processor(void)
     return true;
 }
 
-/* The levels x86-64-v3 and x86-64-v4 by their features: clang 14 does not know the levels' names. */
+/* The levels x86-64-v3 and x86-64-v4 by their features: clang 14 does not know the levels'
+ * names. */
 static bool has_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -69,7 +70,7 @@ static status unknown_family(const char *name, const struct kernels *const *all,
 
 status kernels_find(enum dtype real, const struct kernels **out)
 {
-    const struct kernels *all[8];
+    const struct kernels *all[8] = { NULL };
     size_t n = kernels_all(real, all);
     const char *name = getenv("ROUX_ISA");
 

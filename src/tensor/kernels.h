@@ -1,26 +1,30 @@
 /*
  * The kernels: what each computes, on which bytes, in which order.
  *
- * A kernel family is a table of functions (struct kernels). The reference family is plain C, compiled for float and for
- * double; faster families fill the same table later. A kernel takes one struct of pointers and sizes and a team; each
- * thread of the team calls it with the same struct and computes its share. Kernels test nothing (the plan did),
- * allocate nothing, and synchronise nothing: whatever one thread reads, no other thread of the same call writes. Scratch
- * is aligned to 64 bytes and holds nothing before and after a call; its size may be 0, and a size asked for B and S is
- * enough for fewer, too.
+ * A kernel family is a table of functions (struct kernels). The reference family is plain C,
+ * compiled for float and for double; faster families fill the same table later. A kernel takes one
+ * struct of pointers and sizes and a team; each thread of the team calls it with the same struct
+ * and computes its share. Kernels test nothing (the plan did), allocate nothing, and synchronise
+ * nothing: whatever one thread reads, no other thread of the same call writes. Scratch is aligned
+ * to 64 bytes and holds nothing before and after a call; its size may be 0, and a size asked for B
+ * and S is enough for fewer, too.
  *
- * Letters: B sequences, S positions of a sequence, T = B*S rows, D width, H query heads, G key/value heads, d head
- * width, F feed-forward width, V vocabulary, K inner and N outer extent of a product. "real" is the family's number
- * type: float, or double in the proofs. Everything is row-major; ld* are distances between rows, in elements.
+ * Letters: B sequences, S positions of a sequence, T = B*S rows, D width, H query heads, G
+ * key/value heads, d head width, F feed-forward width, V vocabulary, K inner and N outer extent of
+ * a product. "real" is the family's number type: float, or double in the proofs. Everything is
+ * row-major; ld* are distances between rows, in elements.
  *
- * Determinism: every output element is computed whole by one thread, in an order that depends on the sizes alone. So
- * the number of threads never changes a bit, and a row's result never depends on its neighbours. (Where a sum skips rows
- * by multiplying with zero, attention's hidden keys and the head's positions without a target, neighbours must be finite.)
+ * Determinism: every output element is computed whole by one thread, in an order that depends on
+ * the sizes alone. So the number of threads never changes a bit, and a row's result never depends
+ * on its neighbours. (Where a sum skips rows by multiplying with zero, attention's hidden keys and
+ * the head's positions without a target, neighbours must be finite.)
  *
- * The row tree. Gradients of weights are sums over rows: first over the positions of each sequence, in order; then over
- * the B = o * 2^k sequences (o odd): of each residue r mod 2^k, the o sequences r, r + 2^k, r + 2*2^k, ... are added in
- * that order; then r and r + 2^(k-1) are added for each r < 2^(k-1), and so on down to one sum, which is added to what
- * the gradient holds. The gradient of B sequences is therefore, bit for bit, this tree over B calls of one sequence, and
- * ranks that hold every D-th sequence can finish it between them (comm/comm.h). See tensor/row_tree.h.
+ * The row tree. Gradients of weights are sums over rows: first over the positions of each sequence,
+ * in order; then over the B = o * 2^k sequences (o odd): of each residue r mod 2^k, the o sequences
+ * r, r + 2^k, r + 2*2^k, ... are added in that order; then r and r + 2^(k-1) are added for each r <
+ * 2^(k-1), and so on down to one sum, which is added to what the gradient holds. The gradient of B
+ * sequences is therefore, bit for bit, this tree over B calls of one sequence, and ranks that hold
+ * every D-th sequence can finish it between them (comm/comm.h). See tensor/row_tree.h.
  */
 #ifndef ROUX_TENSOR_KERNELS_H
 #define ROUX_TENSOR_KERNELS_H
@@ -49,8 +53,8 @@ static inline void team_share(struct team t, int64_t n, int64_t *from, int64_t *
  *   dx        dx [T, K, lddx] = scale * dy [T, N, lddy] w          (add: dx += ...)
  *   dw        dw [N, K]      += scale * row tree of dy^T x
  *
- * `scale` is the epilogue's: applied once to the finished sum (FP8 uses it). `scratch` [linear_scratch bytes for all
- * threads] is for dw.
+ * `scale` is the epilogue's: applied once to the finished sum (FP8 uses it). `scratch`
+ * [linear_scratch bytes for all threads] is for dw.
  */
 struct linear_args {
     const void *x, *w, *dy;
@@ -86,14 +90,15 @@ struct embed_args {
 };
 
 /*
- * y [T, D] = x / rms(x) * w, rms(x) = sqrt(mean(x^2) + eps); rstd [T] = 1 / rms, kept for the derivative. y may be x.
- * Source: Zhang and Sennrich 2019, eq. 4; eps inside the root, as Llama has it.
+ * y [T, D] = x / rms(x) * w, rms(x) = sqrt(mean(x^2) + eps); rstd [T] = 1 / rms, kept for the
+ * derivative. y may be x. Source: Zhang and Sennrich 2019, eq. 4; eps inside the root, as Llama has
+ * it.
  *
  *   dx [T, D] = rstd * (w dy - x * rstd^2 * mean(w dy x))     dx may be dy
  *   dw [D]   += row tree of dy * x * rstd
  *
- * Per head: x is [T, heads, D] with the row distance ld*, rstd [T, heads]; the gain is shared, and a sequence's sum runs
- * over positions and heads. heads = 0 means one, ld* = 0 means heads * D.
+ * Per head: x is [T, heads, D] with the row distance ld*, rstd [T, heads]; the gain is shared, and
+ * a sequence's sum runs over positions and heads. heads = 0 means one, ld* = 0 means heads * D.
  */
 struct rmsnorm_args {
     const void *x, *w, *dy;
@@ -104,8 +109,8 @@ struct rmsnorm_args {
 };
 
 /*
- * Angles: out [T, d]: for p < d/2, out[t][p] = cos(position[t] * inv_freq[p]), out[t][d/2 + p] = sin(...); the angle in
- * double, the result rounded once.
+ * Angles: out [T, d]: for p < d/2, out[t][p] = cos(position[t] * inv_freq[p]), out[t][d/2 + p] =
+ * sin(...); the angle in double, the result rounded once.
  */
 struct rope_angles_args {
     const int32_t *positions; /* [T] */
@@ -115,9 +120,10 @@ struct rope_angles_args {
 };
 
 /*
- * Rotates the first `heads` heads of each row of x [T, width, ld = width], copies the rest of the row. y may be x.
- * Half-split: y[p] = x[p] cos - x[p + d/2] sin, y[p + d/2] = x[p + d/2] cos + x[p] sin; `inverse` turns back (the
- * derivative). Source: Su et al. 2021, in the layout of Hugging Face's Llama.
+ * Rotates the first `heads` heads of each row of x [T, width, ld = width], copies the rest of the
+ * row. y may be x. Half-split: y[p] = x[p] cos - x[p + d/2] sin, y[p + d/2] = x[p + d/2] cos + x[p]
+ * sin; `inverse` turns back (the derivative). Source: Su et al. 2021, in the layout of Hugging
+ * Face's Llama.
  */
 struct rope_args {
     const void *x, *angles; /* angles [T, d] */
@@ -133,10 +139,10 @@ struct rope_args {
  *   position i of a sequence attends to j with  max(start[i], i - window + 1) <= j <= i   (window 0: no limit)
  *   o = sum_j softmax_j(scale * q.k_j) v_j; lse [B, H, S] = log of the softmax's denominator, kept for the derivative
  *
- * starts [T]: the first position (within its sequence) of the document that position i belongs to; NULL: all zero.
- * Derivative from q, k, v, o, lse and do; dq, dk, dv are written (not added to), with their own row distances.
- * scratch: attention_scratch bytes for all threads.
- * Source: Vaswani et al. 2017; the derivative through lse and sum(do * o): Dao et al. 2022, section B.4.
+ * starts [T]: the first position (within its sequence) of the document that position i belongs to;
+ * NULL: all zero. Derivative from q, k, v, o, lse and do; dq, dk, dv are written (not added to),
+ * with their own row distances. scratch: attention_scratch bytes for all threads. Source: Vaswani
+ * et al. 2017; the derivative through lse and sum(do * o): Dao et al. 2022, section B.4.
  */
 struct attention_args {
     const void *q, *k, *v, *dout;
@@ -165,10 +171,11 @@ struct add_args {
 };
 
 /*
- * Head and cross-entropy over a vocabulary slice: logits [T, rows] = x [T, D] w [rows, D]^T never exist whole, only in
- * chunks of `chunk` rows a thread. Ids of the slice are first .. first + rows - 1; only the leading `valid` rows of w are
- * real words (the rest pads the split vocabulary and never enters a softmax).
- * targets [T]: the id scored at this position, or -1 for none (labels are shifted and -100 is mapped by the caller).
+ * Head and cross-entropy over a vocabulary slice: logits [T, rows] = x [T, D] w [rows, D]^T never
+ * exist whole, only in chunks of `chunk` rows a thread. Ids of the slice are first .. first + rows
+ * - 1; only the leading `valid` rows of w are real words (the rest pads the split vocabulary and
+ * never enters a softmax). targets [T]: the id scored at this position, or -1 for none (labels are
+ * shifted and -100 is mapped by the caller).
  *
  *   stats     stats [T, 3] double: the largest logit of the slice, sum of exp(logit - largest), the target's logit (0 if
  *             it lies in another slice)
@@ -179,10 +186,11 @@ struct add_args {
  *   learn     lse, loss and backward of a single slice in one pass over the logits; `stats` is not written
  *   logits    logits [T, valid] with ldl
  *
- * stats and merge are row-wise and use no scratch; backward and learn form dw, so a team shares `scratch` (head_scratch
- * bytes, enough also for fewer rows), and they are called in steps with a barrier between: see struct kernels. Either of
- * dx and dw may be NULL: it is not wanted. The scratch holds p of all rows for as many words as `slab_bytes` allow (0:
- * 256 MiB); if these are not all words, learn forms the logits twice. That changes no bit.
+ * stats and merge are row-wise and use no scratch; backward and learn form dw, so a team shares
+ * `scratch` (head_scratch bytes, enough also for fewer rows), and they are called in steps with a
+ * barrier between: see struct kernels. Either of dx and dw may be NULL: it is not wanted. The
+ * scratch holds p of all rows for as many words as `slab_bytes` allow (0: 256 MiB); if these are
+ * not all words, learn forms the logits twice. That changes no bit.
  */
 struct head_args {
     const void *x, *w;
@@ -194,22 +202,25 @@ struct head_args {
 };
 
 /*
- * AdamW on `count` elements, decoupled decay, one group. Source: Loshchilov and Hutter 2019; the order of operations is
- * torch.optim.AdamW's:
+ * AdamW on `count` elements, decoupled decay, one group. Source: Loshchilov and Hutter 2019; the
+ * order of operations is torch.optim.AdamW's:
  *
  *   w *= 1 - lr * decay;  m = b1 m + (1 - b1) g s;  v = b2 v + (1 - b2) (g s)^2;
  *   w -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
  *
- * s scales the gradient sum to the clipped mean. All hyper-parameters are double and rounded where they meet reals.
+ * s scales the gradient sum to the clipped mean. All hyper-parameters are double and rounded where
+ * they meet reals.
  */
 struct adamw_args {
     void *w, *m, *v;
     const void *g;
     int64_t count;
-    double lr, decay, beta1, beta2, eps, correction1, correction2, scale; /* correction_i = 1 - beta_i^t */
+    /* correction_i = 1 - beta_i^t */
+    double lr, decay, beta1, beta2, eps, correction1, correction2, scale;
 };
 
-/* sums [count / 1024] double: of each block of 1,024 elements of g, the sum of squares in double, in a fixed order. */
+/* sums [count / 1024] double: of each block of 1,024 elements of g, the sum of squares in
+ * double, in a fixed order. */
 struct norm_args {
     const void *g;
     double *sums;
@@ -253,8 +264,8 @@ struct kernels {
     void (*head_stats)(const struct head_args *a, struct team t);
     void (*head_merge)(const struct head_args *a, struct team t);
     void (*head_logits)(const struct head_args *a, struct team t);
-    /* Backward in steps: step s of head_steps(a) is called by every thread, with a barrier after each. When `learn` is
-     * set, lse and loss are formed on the way (slices must be 1). */
+    /* Backward in steps: step s of head_steps(a) is called by every thread, with a barrier after
+     * each. When `learn` is set, lse and loss are formed on the way (slices must be 1). */
     void (*head_backward)(const struct head_args *a, bool learn, int64_t step, struct team t);
     int64_t (*head_steps)(const struct head_args *a);
     size_t (*head_scratch)(const struct head_args *a, int threads);
@@ -264,8 +275,9 @@ struct kernels {
 };
 
 /*
- * The best family of this processor for the type (DT_F32 or DT_F64), or the one named by the environment variable
- * ROUX_ISA. ERR_RECIPE if that name is unknown or the processor lacks it; the text lists what there is.
+ * The best family of this processor for the type (DT_F32 or DT_F64), or the one named by the
+ * environment variable ROUX_ISA. ERR_RECIPE if that name is unknown or the processor lacks it; the
+ * text lists what there is.
  */
 MUST_USE status kernels_find(enum dtype real, const struct kernels **out);
 

@@ -1,7 +1,8 @@
 /*
  * The order in which the sums of B = o * 2^k sequences (o odd) are added; see tensor/kernels.h.
  *
- * The tree is walked depth first with a small stack of buffers. For leaf c = 0 .. 2^k - 1, in this order:
+ * The tree is walked depth first with a small stack of buffers. For leaf c = 0 .. 2^k - 1, in this
+ * order:
  *
  *     r = row_tree_residue(c, k); push a buffer; into it the sums of sequences r, r + 2^k, ..., r + (o-1) 2^k, in order
  *     row_tree_merges(c) times: pop the top buffer and add it to the one below

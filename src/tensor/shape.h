@@ -14,17 +14,17 @@ struct shape {
 
 static inline struct shape shape_1(int64_t a)
 {
-    return (struct shape) { 1, { a } };
+    return (struct shape){ 1, { a } };
 }
 
 static inline struct shape shape_2(int64_t a, int64_t b)
 {
-    return (struct shape) { 2, { a, b } };
+    return (struct shape){ 2, { a, b } };
 }
 
 static inline struct shape shape_3(int64_t a, int64_t b, int64_t c)
 {
-    return (struct shape) { 3, { a, b, c } };
+    return (struct shape){ 3, { a, b, c } };
 }
 
 static inline int64_t shape_count(const struct shape *s)

@@ -1,6 +1,7 @@
 /*
- * What rank 0 shows: a progress line on a terminal, plain lines elsewhere, and metrics.jsonl in the log folder. Numbers in the
- * file are the shortest decimals that read back as the same doubles, so that two runs can be compared to the bit.
+ * What rank 0 shows: a progress line on a terminal, plain lines elsewhere, and metrics.jsonl in the
+ * log folder. Numbers in the file are the shortest decimals that read back as the same doubles, so
+ * that two runs can be compared to the bit.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 struct metrics {
     FILE *file;
     bool terminal, quiet, json, line_stands, lost;
-    double window_start;  /* tokens per second are those since the last line */
+    double window_start; /* tokens per second are those since the last line */
     int64_t window_tokens, window_step;
     double val_loss;
     bool has_val;
@@ -81,7 +82,8 @@ static status write_command(struct trainer *t)
             words[i] = i + 1 < n ? ' ' : '\n';
         }
     }
-    return file_replace(path_join(&t->run, t->log_dir, "cmd-args.log"), words, n < 0 ? 0 : (size_t)n);
+    return file_replace(path_join(&t->run, t->log_dir, "cmd-args.log"), words,
+                        n < 0 ? 0 : (size_t)n);
 }
 
 static status file_begin(struct trainer *t)
@@ -93,7 +95,8 @@ static status file_begin(struct trainer *t)
     if (t->metrics->file == NULL) {
         return fail(ERR_IO, "%s: cannot be opened for writing", path);
     }
-    TRY(file_replace(path_join(&t->run, t->log_dir, "hparams.yaml"), t->spec->recipe_text, strlen(t->spec->recipe_text)));
+    TRY(file_replace(path_join(&t->run, t->log_dir, "hparams.yaml"), t->spec->recipe_text,
+                     strlen(t->spec->recipe_text)));
     return write_command(t);
 }
 
@@ -104,11 +107,15 @@ static void add_number(struct text *line, const char *key, double x)
     text_add_format(line, ",\"%s\":%s", key, isfinite(x) ? text_double(number, x) : "null");
 }
 
-double metrics_tflops(const struct model_spec *s, int64_t sequences, int64_t length, double seconds, int ranks)
+double metrics_tflops(const struct model_spec *s, int64_t sequences, int64_t length, double seconds,
+                      int ranks)
 {
-    double h = (double)s->width, a = (double)s->heads, kv = (double)s->groups, n = (double)s->layers, L = (double)length;
-    double q = (double)(s->width / s->heads * s->heads);
-    double bracket = (1 + kv / a + L / h) * (q / h) + (double)s->ffn / h + (double)s->vocab / (2 * n * h);
+    double h = (double)s->width, a = (double)s->heads, kv = (double)s->groups,
+           n = (double)s->layers, L = (double)length;
+    int64_t whole_heads = s->width / s->heads * s->heads;
+    double q = (double)whole_heads;
+    double bracket =
+        (1 + kv / a + L / h) * (q / h) + (double)s->ffn / h + (double)s->vocab / (2 * n * h);
 
     return 12 * (double)sequences * L * n * h * h * bracket / (seconds * 1e12 * ranks);
 }
@@ -126,9 +133,11 @@ static void add_performance(const struct trainer *t, const struct step_report *r
 static void write_line(struct metrics *m, struct text *line)
 {
     text_add(line, "}\n");
-    if (m->file != NULL && (fputs(text_of(line), m->file) < 0 || fflush(m->file) != 0) && !m->lost) {
+    if (m->file != NULL && (fputs(text_of(line), m->file) < 0 || fflush(m->file) != 0) &&
+        !m->lost) {
         m->lost = true;
-        log_warning("metrics.jsonl could not be written (%s); training goes on, lines are missing", strerror(errno));
+        log_warning("metrics.jsonl could not be written (%s); training goes on, lines are missing",
+                    strerror(errno));
         clearerr(m->file);
     }
     if (m->json) {
@@ -166,19 +175,23 @@ void metrics_event(struct trainer *t, const char *format, ...)
     text_release(&line);
 }
 
-static void step_text(const struct trainer *t, const struct step_report *r, double rate, struct text *line)
+static void step_text(const struct trainer *t, const struct step_report *r, double rate,
+                      struct text *line)
 {
     const struct train_spec *s = t->spec;
     char left[32], per_second[32];
     double seconds = rate > 0 ? (double)((s->max_steps - t->at.step) * s->accumulate * s->B * s->S *
-                                         mesh_data_size(&t->mesh)) / rate : 0;
+                                         mesh_data_size(&t->mesh)) /
+                                    rate
+                              : 0;
 
-    text_add_format(line, "step %lld/%lld  loss %.4f", (long long)t->at.step, (long long)s->max_steps, r->loss);
+    text_add_format(line, "step %lld/%lld  loss %.4f", (long long)t->at.step,
+                    (long long)s->max_steps, r->loss);
     if (t->metrics->has_val) {
         text_add_format(line, "  val %.4f", t->metrics->val_loss);
     }
-    text_add_format(line, "  norm %.3f  lr %.3g  %s tokens/s  %s left", r->grad_norm, r->lr, text_count(per_second, (int64_t)rate),
-                    text_seconds(left, seconds));
+    text_add_format(line, "  norm %.3f  lr %.3g  %s tokens/s  %s left", r->grad_norm, r->lr,
+                    text_count(per_second, (int64_t)rate), text_seconds(left, seconds));
     if (r->skipped) {
         text_add(line, "  skipped");
     }
@@ -227,8 +240,8 @@ void metrics_step(struct trainer *t, const struct step_report *r)
     add_number(&line, "grad_norm", r->grad_norm);
     add_number(&line, "lr", r->lr);
     add_number(&line, "next_lr", r->next_lr);
-    text_add_format(&line, ",\"targets\":%lld,\"tokens\":%lld,\"rows\":%lld", (long long)r->targets, (long long)t->at.tokens,
-                    (long long)t->at.rows_consumed);
+    text_add_format(&line, ",\"targets\":%lld,\"tokens\":%lld,\"rows\":%lld", (long long)r->targets,
+                    (long long)t->at.tokens, (long long)t->at.rows_consumed);
     add_number(&line, "seconds", r->seconds);
     add_number(&line, "tokens_per_second", rate);
     if (t->spec->log_perf) {
@@ -253,8 +266,8 @@ void metrics_validation(struct trainer *t, double loss, int64_t targets, double 
     }
     t->metrics->val_loss = loss;
     t->metrics->has_val = true;
-    metrics_event(t, "step %lld: validation loss %.4f, perplexity %.3f, over %lld tokens", (long long)t->at.step, loss, exp(loss),
-                  (long long)targets);
+    metrics_event(t, "step %lld: validation loss %.4f, perplexity %.3f, over %lld tokens",
+                  (long long)t->at.step, loss, exp(loss), (long long)targets);
     text_add_format(&line, "{\"step\":%lld", (long long)t->at.step);
     add_number(&line, "val_loss", loss);
     add_number(&line, "perplexity", exp(loss));
@@ -273,8 +286,11 @@ status metrics_open(struct trainer *t, const struct train_options *o)
         return OK;
     }
     m = arena_take(&t->run, sizeof *m);
-    *m = (struct metrics) { .terminal = isatty(STDERR_FILENO) == 1 && !o->quiet, .quiet = o->quiet, .json = o->json,
-                            .window_start = clock_seconds(), .window_tokens = t->at.tokens };
+    *m = (struct metrics){ .terminal = isatty(STDERR_FILENO) == 1 && !o->quiet,
+                           .quiet = o->quiet,
+                           .json = o->json,
+                           .window_start = clock_seconds(),
+                           .window_tokens = t->at.tokens };
     t->metrics = m;
     return file_begin(t);
 }

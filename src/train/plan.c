@@ -1,4 +1,5 @@
-/* What one rank of a job will hold and compute: the very programs that it will run, built without it. */
+/* What one rank of a job will hold and compute: the very programs that it will run, built
+ * without it. */
 #include "train/trainer.h"
 
 static void print_programs(const struct programs *s, FILE *to)
@@ -8,17 +9,23 @@ static void print_programs(const struct programs *s, FILE *to)
     program_print(&s->judge, to);
 }
 
-static void sum_up(const struct train_spec *t, const struct mesh *mesh, const struct programs *s, struct train_plan_report *out)
+static void sum_up(const struct train_spec *t, const struct mesh *mesh, const struct programs *s,
+                   struct train_plan_report *out)
 {
     const struct residents *r = &s->residents;
     int64_t step = program_flops(&s->learn) * t->accumulate;
 
-    *out = (struct train_plan_report) {
+    *out = (struct train_plan_report){
         .parameters = spec_parameters(&t->model),
-        .weights = r->by_role[ROLE_WEIGHT], .gradients = r->by_role[ROLE_GRAD], .optimizer = r->by_role[ROLE_STATE],
-        .inputs = r->by_role[ROLE_INPUT], .temporaries = r->temp_bytes, .total = r->bytes + r->temp_bytes,
+        .weights = r->by_role[ROLE_WEIGHT],
+        .gradients = r->by_role[ROLE_GRAD],
+        .optimizer = r->by_role[ROLE_STATE],
+        .inputs = r->by_role[ROLE_INPUT],
+        .temporaries = r->temp_bytes,
+        .total = r->bytes + r->temp_bytes,
         .temporaries_unshared = s->learn_plan.temp_sum,
-        .flops_micro_batch = program_flops(&s->learn), .flops_step = step,
+        .flops_micro_batch = program_flops(&s->learn),
+        .flops_step = step,
         .tokens_step = t->B * t->S * t->accumulate * mesh_data_size(mesh),
         .nodes = s->learn_plan.nodes + s->update_plan.nodes + s->judge_plan.nodes,
         .values = s->learn_plan.values + s->update_plan.values + s->judge_plan.values,
@@ -29,7 +36,8 @@ static void sum_up(const struct train_spec *t, const struct mesh *mesh, const st
     out->checkpoint_bytes = 3 * out->parameters * (int64_t)dtype_bytes(t->real);
 }
 
-status train_plan(const struct train_spec *t, int rank, struct train_plan_report *out, FILE *programs)
+status train_plan(const struct train_spec *t, int rank, struct train_plan_report *out,
+                  FILE *programs)
 {
     struct arena a = { 0 };
     struct mesh mesh;

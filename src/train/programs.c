@@ -6,12 +6,14 @@
 
 static val scalars_of(struct program *p, const char *name)
 {
-    return program_state(p, name, DT_I64, shape_1(SCALAR_WORDS), (struct place) { { 0 } });
+    return program_state(p, name, DT_I64, shape_1(SCALAR_WORDS), (struct place){ { 0 } });
 }
 
-static status learn_make(struct programs *s, struct arena *a, const struct train_spec *t, const struct mesh *mesh)
+static status learn_make(struct programs *s, struct arena *a, const struct train_spec *t,
+                         const struct mesh *mesh)
 {
-    unsigned flags = MODEL_TRAINS | (t->recompute ? MODEL_RECOMPUTE : 0u) | (t->regather ? MODEL_REGATHER : 0u);
+    unsigned flags =
+        MODEL_TRAINS | (t->recompute ? MODEL_RECOMPUTE : 0u) | (t->regather ? MODEL_REGATHER : 0u);
     struct program *p = &s->learn;
 
     program_init(p, "learn", a, mesh, t->real);
@@ -32,26 +34,31 @@ static void update_segment(struct programs *s, struct arena *a, const struct wei
     val there = program_find(learn, arena_format(a, "weight.%s", name));
     const struct value *flat = program_value(learn, there);
     val weight = program_weight(p, flat->name, flat->dtype, flat->shape, flat->place, false);
-    val grad = program_grad_state(p, arena_format(a, "grad.%s", flat->name), flat->dtype, flat->shape, flat->place);
-    val m = program_state(p, arena_format(a, "moment1.%s", name), flat->dtype, flat->shape, flat->place);
-    val v = program_state(p, arena_format(a, "moment2.%s", name), flat->dtype, flat->shape, flat->place);
+    val grad = program_grad_state(p, arena_format(a, "grad.%s", flat->name), flat->dtype,
+                                  flat->shape, flat->place);
+    val m = program_state(p, arena_format(a, "moment1.%s", name), flat->dtype, flat->shape,
+                          flat->place);
+    val v = program_state(p, arena_format(a, "moment2.%s", name), flat->dtype, flat->shape,
+                          flat->place);
 
     op_adamw(p, weight, grad, m, v, s->clip, s->hyper);
 }
 
-static void update_make(struct programs *s, struct arena *a, const struct train_spec *t, const struct mesh *mesh)
+static void update_make(struct programs *s, struct arena *a, const struct train_spec *t,
+                        const struct mesh *mesh)
 {
     const struct weights *w = s->model.weights;
     struct program *p = &s->update;
 
     program_init(p, "update", a, mesh, t->real);
     s->update_scalars = scalars_of(p, "scalars");
-    s->hyper = program_input(p, "hyper", DT_F64, shape_1(HYPER_WORDS), (struct place) { { 0 } });
+    s->hyper = program_input(p, "hyper", DT_F64, shape_1(HYPER_WORDS), (struct place){ { 0 } });
     program_segment(p, "norm", 0);
     for (int i = 0; i < w->count; i++) {
-        const struct value *flat = program_value(&s->learn,
-                                                 program_find(&s->learn, arena_format(a, "weight.%s", w->segments[i].name)));
-        val grad = program_grad_state(p, arena_format(a, "grad.%s", flat->name), flat->dtype, flat->shape, flat->place);
+        const struct value *flat = program_value(
+            &s->learn, program_find(&s->learn, arena_format(a, "weight.%s", w->segments[i].name)));
+        val grad = program_grad_state(p, arena_format(a, "grad.%s", flat->name), flat->dtype,
+                                      flat->shape, flat->place);
 
         op_norm(p, grad, s->update_scalars, w->norm_ranges[i], w->norm_counts[i]);
     }
@@ -64,7 +71,8 @@ static void update_make(struct programs *s, struct arena *a, const struct train_
     }
 }
 
-static void judge_make(struct programs *s, struct arena *a, const struct train_spec *t, const struct mesh *mesh)
+static void judge_make(struct programs *s, struct arena *a, const struct train_spec *t,
+                       const struct mesh *mesh)
 {
     struct program *p = &s->judge;
 
@@ -77,8 +85,8 @@ static void judge_make(struct programs *s, struct arena *a, const struct train_s
     program_keep(p, s->judge_loss);
 }
 
-status programs_make(struct programs *s, struct arena *a, const struct train_spec *t, const struct mesh *mesh,
-                     const struct kernels *kernels, int threads)
+status programs_make(struct programs *s, struct arena *a, const struct train_spec *t,
+                     const struct mesh *mesh, const struct kernels *kernels, int threads)
 {
     TRY(model_make(&s->model, a, &t->model, mesh));
     residents_init(&s->residents, a);

@@ -13,7 +13,11 @@
 static struct slice slice_of(const struct weight_piece *piece, const char *kind)
 {
     const struct weight_part *q = piece->part;
-    struct slice s = { .tensor = q->name, .kind = kind, .rank = q->rank, .first = piece->first, .count = piece->count,
+    struct slice s = { .tensor = q->name,
+                       .kind = kind,
+                       .rank = q->rank,
+                       .first = piece->first,
+                       .count = piece->count,
                        .at = piece->at };
 
     for (int i = 0; i < q->rank; i++) {
@@ -24,7 +28,8 @@ static struct slice slice_of(const struct weight_piece *piece, const char *kind)
     return s;
 }
 
-static struct checkpoint_buffer buffer_of(const struct trainer *t, struct arena *a, int segment, const char *kind)
+static struct checkpoint_buffer buffer_of(const struct trainer *t, struct arena *a, int segment,
+                                          const char *kind)
 {
     const struct weights *w = t->programs.model.weights;
     const struct weight_segment *g = &w->segments[segment];
@@ -37,8 +42,12 @@ static struct checkpoint_buffer buffer_of(const struct trainer *t, struct arena 
     for (int i = 0; i < count; i++) {
         slices[i] = slice_of(&pieces[i], kind);
     }
-    return (struct checkpoint_buffer) { .name = name, .dtype = t->spec->real, .bytes = device_bytes(&t->device, &t->programs.update, v),
-                                        .count = g->shard_blocks * WEIGHT_BLOCK, .slices = slices, .slice_count = count };
+    return (struct checkpoint_buffer){ .name = name,
+                                       .dtype = t->spec->real,
+                                       .bytes = device_bytes(&t->device, &t->programs.update, v),
+                                       .count = g->shard_blocks * WEIGHT_BLOCK,
+                                       .slices = slices,
+                                       .slice_count = count };
 }
 
 static void content_of(const struct trainer *t, struct arena *a, struct checkpoint_content *c)
@@ -46,7 +55,9 @@ static void content_of(const struct trainer *t, struct arena *a, struct checkpoi
     static const char *const kinds[] = { "weight", "moment1", "moment2" };
     int segments = t->programs.model.weights->count;
 
-    *c = (struct checkpoint_content) { .step = t->at.step, .family = t->kernels->family, .recipe = t->spec->recipe_text };
+    *c = (struct checkpoint_content){ .step = t->at.step,
+                                      .family = t->kernels->family,
+                                      .recipe = t->spec->recipe_text };
     c->buffers = arena_take_array(a, (size_t)segments * 3, sizeof *c->buffers);
     for (int i = 0; i < segments; i++) {
         for (int k = 0; k < 3; k++) {
@@ -61,13 +72,16 @@ static const char *state_text(const struct trainer *t, struct arena *a)
 {
     const struct progress *at = &t->at;
     const struct schedule *s = &t->spec->schedule;
-    json_t *state = json_pack("{s:I, s:I, s:I, s:I, s:[I], s:I, s:I, s:{s:f, s:f, s:I, s:I, s:I}}", "step", (json_int_t)at->step,
-                              "updates", (json_int_t)at->updates, "skipped", (json_int_t)at->skipped, "skipped_in_a_row",
-                              (json_int_t)at->skipped_in_a_row, "rows_consumed", (json_int_t)at->rows_consumed, "tokens",
-                              (json_int_t)at->tokens, "seed", (json_int_t)t->spec->seed, "schedule", "lr", s->lr, "min_lr",
-                              s->min_lr, "warmup", (json_int_t)s->warmup, "constant", (json_int_t)s->constant, "horizon",
-                              (json_int_t)s->horizon);
-    char *text = state == NULL ? NULL : json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(17)), *kept;
+    json_t *state =
+        json_pack("{s:I, s:I, s:I, s:I, s:[I], s:I, s:I, s:{s:f, s:f, s:I, s:I, s:I}}", "step",
+                  (json_int_t)at->step, "updates", (json_int_t)at->updates, "skipped",
+                  (json_int_t)at->skipped, "skipped_in_a_row", (json_int_t)at->skipped_in_a_row,
+                  "rows_consumed", (json_int_t)at->rows_consumed, "tokens", (json_int_t)at->tokens,
+                  "seed", (json_int_t)t->spec->seed, "schedule", "lr", s->lr, "min_lr", s->min_lr,
+                  "warmup", (json_int_t)s->warmup, "constant", (json_int_t)s->constant, "horizon",
+                  (json_int_t)s->horizon);
+    char *text = state == NULL ? NULL : json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(17)),
+         *kept;
 
     check(text != NULL, "the state does not become JSON");
     kept = arena_text(a, text);
@@ -76,7 +90,8 @@ static const char *state_text(const struct trainer *t, struct arena *a)
     return kept;
 }
 
-static status count_of(const struct checkpoint_info *info, const json_t *v, const char *key, int64_t *out)
+static status count_of(const struct checkpoint_info *info, const json_t *v, const char *key,
+                       int64_t *out)
 {
     if (!json_is_integer(v) || json_integer_value(v) < 0) {
         return fail(ERR_FORMAT, "%s: the state's %s is not a count", info->folder, key);
@@ -89,11 +104,13 @@ static void compare_schedule(const struct trainer *t, const json_t *s)
 {
     const struct schedule *now = &t->spec->schedule;
 
-    if (json_number_value(json_object_get(s, "lr")) != now->lr || json_number_value(json_object_get(s, "min_lr")) != now->min_lr ||
+    if (json_number_value(json_object_get(s, "lr")) != now->lr ||
+        json_number_value(json_object_get(s, "min_lr")) != now->min_lr ||
         json_integer_value(json_object_get(s, "warmup")) != now->warmup ||
         json_integer_value(json_object_get(s, "constant")) != now->constant ||
         json_integer_value(json_object_get(s, "horizon")) != now->horizon) {
-        log_warning("the recipe's learning-rate schedule differs from the checkpoint's; the recipe's is used from step %lld on",
+        log_warning("the recipe's learning-rate schedule differs from the checkpoint's; the "
+                    "recipe's is used from step %lld on",
                     (long long)t->at.step + 1);
     }
 }
@@ -110,15 +127,21 @@ static status state_read(struct trainer *t, const struct checkpoint_info *info)
         return fail(ERR_FORMAT, "%s: its state is not a JSON object", info->folder);
     }
     TRY_OR(release, s, count_of(info, json_object_get(state, "step"), "step", &t->at.step));
-    TRY_OR(release, s, count_of(info, json_object_get(state, "updates"), "updates", &t->at.updates));
-    TRY_OR(release, s, count_of(info, json_object_get(state, "skipped"), "skipped", &t->at.skipped));
-    TRY_OR(release, s, count_of(info, json_object_get(state, "skipped_in_a_row"), "skipped_in_a_row", &t->at.skipped_in_a_row));
-    TRY_OR(release, s, count_of(info, json_array_get(json_object_get(state, "rows_consumed"), 0), "rows_consumed",
-                                &t->at.rows_consumed));
+    TRY_OR(release, s,
+           count_of(info, json_object_get(state, "updates"), "updates", &t->at.updates));
+    TRY_OR(release, s,
+           count_of(info, json_object_get(state, "skipped"), "skipped", &t->at.skipped));
+    TRY_OR(release, s,
+           count_of(info, json_object_get(state, "skipped_in_a_row"), "skipped_in_a_row",
+                    &t->at.skipped_in_a_row));
+    TRY_OR(release, s,
+           count_of(info, json_array_get(json_object_get(state, "rows_consumed"), 0),
+                    "rows_consumed", &t->at.rows_consumed));
     TRY_OR(release, s, count_of(info, json_object_get(state, "tokens"), "tokens", &t->at.tokens));
     TRY_OR(release, s, count_of(info, json_object_get(state, "seed"), "seed", &seed));
     if ((uint64_t)seed != t->spec->seed) {
-        s = fail(ERR_RECIPE, "model.seed is %llu, but %s was trained with %lld; a resumed run keeps its seed",
+        s = fail(ERR_RECIPE,
+                 "model.seed is %llu, but %s was trained with %lld; a resumed run keeps its seed",
                  (unsigned long long)t->spec->seed, info->folder, (long long)seed);
         goto release;
     }
@@ -167,14 +190,16 @@ status trainer_save(struct trainer *t, const char *name)
 
 status trainer_export(struct trainer *t, const char *folder)
 {
-    TRY(weights_export(t->programs.model.weights, &t->spec->model, &t->device, &t->programs.learn, folder, DT_F32, 0));
+    TRY(weights_export(t->programs.model.weights, &t->spec->model, &t->device, &t->programs.learn,
+                       folder, DT_F32, 0));
     metrics_event(t, "exported %s", folder);
     return drop_stop_folder(t);
 }
 
 /* ---- resuming ---- */
 
-/* The newest usable stop_<k> below <checkpoint_dir>/sharded; `found` stays false if there is none. */
+/* The newest usable stop_<k> below <checkpoint_dir>/sharded; `found` stays false if there is
+ * none. */
 static status find_stop(struct trainer *t, struct checkpoint_info *out, bool *found)
 {
     const char *folder = path_join(&t->run, t->spec->checkpoint_dir, "sharded");
@@ -241,7 +266,8 @@ status trainer_resume(struct trainer *t, bool *resumed)
         return OK;
     }
     if (strcmp(info.family, t->kernels->family) != 0) {
-        log_warning("%s was trained with the kernel family %s, this run uses %s: it goes on within rounding, not to the bit",
+        log_warning("%s was trained with the kernel family %s, this run uses %s: it goes on within "
+                    "rounding, not to the bit",
                     info.folder, info.family, t->kernels->family);
     }
     TRY(comm_agree(t->world, state_read(t, &info)));
@@ -251,7 +277,8 @@ status trainer_resume(struct trainer *t, bool *resumed)
         t->stop_folder = info.folder;
     }
     if (t->world->rank == 0) {
-        log_info("resumed %s: step %lld, %lld rows consumed", info.folder, (long long)t->at.step, (long long)t->at.rows_consumed);
+        log_info("resumed %s: step %lld, %lld rows consumed", info.folder, (long long)t->at.step,
+                 (long long)t->at.rows_consumed);
     }
     return OK;
 }

@@ -5,12 +5,17 @@
 status schedule_check(const struct schedule *s)
 {
     if (s->lr < s->min_lr) {
-        return fail(ERR_RECIPE, "model.optim.sched.min_lr is %g, above model.optim.lr %g; lower min_lr or raise lr", s->min_lr,
-                    s->lr);
+        return fail(
+            ERR_RECIPE,
+            "model.optim.sched.min_lr is %g, above model.optim.lr %g; lower min_lr or raise lr",
+            s->min_lr, s->lr);
     }
     if (s->constant > 0 && !(s->lr > s->min_lr)) {
-        return fail(ERR_RECIPE, "model.optim.sched.constant_steps is %lld, which needs model.optim.lr above min_lr, but both are "
-                    "%g", (long long)s->constant, s->lr);
+        return fail(ERR_RECIPE,
+                    "model.optim.sched.constant_steps is %lld, which needs model.optim.lr above "
+                    "min_lr, but both are "
+                    "%g",
+                    (long long)s->constant, s->lr);
     }
     return OK;
 }
@@ -29,7 +34,8 @@ double schedule_rate(const struct schedule *s, int64_t t)
     int64_t w = s->warmup, M = s->horizon;
 
     if (w > 0 && t <= w) {
-        return s->constant > 0 ? s->lr * (double)t / (double)w : s->lr * (double)(t + 1) / (double)(w + 1);
+        return s->constant > 0 ? s->lr * (double)t / (double)w
+                               : s->lr * (double)(t + 1) / (double)(w + 1);
     }
     if (t > M || (s->constant > 0 && t > M - s->constant)) {
         return s->min_lr;

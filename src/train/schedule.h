@@ -1,4 +1,5 @@
-/* The learning-rate schedule CosineAnnealing, as NeMo has it (facts: learning-rate schedule; [R] rules for its 0/0 cases). */
+/* The learning-rate schedule CosineAnnealing, as NeMo has it (facts: learning-rate schedule; [R]
+ * rules for its 0/0 cases). */
 #ifndef ROUX_TRAIN_SCHEDULE_H
 #define ROUX_TRAIN_SCHEDULE_H
 

@@ -77,23 +77,28 @@ static void overlay_switches(struct model_spec *s, const struct recipe *r, bool 
 
 static status model_of(struct train_spec *out, struct arena *a, const struct recipe *r)
 {
-    const struct family *f = r->model.model_type == NULL ? NULL : family_of_recipe(r->model.model_type);
+    const struct family *f =
+        r->model.model_type == NULL ? NULL : family_of_recipe(r->model.model_type);
     const char *folder = r->model.hf_model_name_or_path;
 
     if (folder != NULL) {
         TRY(hf_config_read(&out->model, a, folder));
         if (f != NULL && out->model.family != f) {
-            return fail(ERR_RECIPE, "model.model_type is %s, but %s/config.json is of the family %s", r->model.model_type, folder,
-                        out->model.family->name);
+            return fail(ERR_RECIPE,
+                        "model.model_type is %s, but %s/config.json is of the family %s",
+                        r->model.model_type, folder, out->model.family->name);
         }
     } else if (f == NULL) {
-        return fail(ERR_UNSUPPORTED, "model.model_type is %s; roux trains llama_v3 (llama_v2) so far",
+        return fail(ERR_UNSUPPORTED,
+                    "model.model_type is %s; roux trains llama_v3 (llama_v2) so far",
                     r->model.model_type == NULL ? "null" : r->model.model_type);
     } else {
         spec_default(&out->model, f);
     }
-    /* A width or a number of heads that the recipe changes makes what followed from the old one meaningless. */
-    if (folder == NULL || r->model.hidden_size > 0 || r->model.num_attention_heads > 0 || r->model.num_heads > 0) {
+    /* A width or a number of heads that the recipe changes makes what followed from the old one
+     * meaningless. */
+    if (folder == NULL || r->model.hidden_size > 0 || r->model.num_attention_heads > 0 ||
+        r->model.num_heads > 0) {
         out->model.head_dim = 0;
     }
     if (folder == NULL) {
@@ -114,7 +119,10 @@ static status degrees_of(struct train_spec *out, const struct recipe *r, int ran
     int T = (int)r->model.tensor_model_parallel_degree, S = (int)recipe_shard_degree(r, ranks);
 
     if (S < 1 || ranks % (S * T) != 0) {
-        return fail(ERR_RECIPE, "shard_degree %d times tensor_model_parallel_degree %d does not divide the %d ranks", S, T, ranks);
+        return fail(
+            ERR_RECIPE,
+            "shard_degree %d times tensor_model_parallel_degree %d does not divide the %d ranks", S,
+            T, ranks);
     }
     out->size[AXIS_TP] = T;
     out->size[AXIS_EP] = 1;
@@ -135,10 +143,12 @@ static void optimizer_of(struct train_spec *out, const struct recipe *r)
 {
     bool own_horizon = recipe_given(r, "model.lr_decay_iters") && r->model.lr_decay_iters > 0;
 
-    out->schedule = (struct schedule) { .lr = r->model.optim.lr, .min_lr = r->model.optim.sched.min_lr,
-                                        .warmup = r->model.optim.sched.warmup_steps,
-                                        .constant = r->model.optim.sched.constant_steps,
-                                        .horizon = own_horizon ? r->model.lr_decay_iters : r->trainer.max_steps };
+    out->schedule = (struct schedule){ .lr = r->model.optim.lr,
+                                       .min_lr = r->model.optim.sched.min_lr,
+                                       .warmup = r->model.optim.sched.warmup_steps,
+                                       .constant = r->model.optim.sched.constant_steps,
+                                       .horizon = own_horizon ? r->model.lr_decay_iters
+                                                              : r->trainer.max_steps };
     out->beta1 = r->model.optim.betas.item[0];
     out->beta2 = r->model.optim.betas.item[1];
     out->decay = r->model.optim.weight_decay;
@@ -150,7 +160,7 @@ static void optimizer_of(struct train_spec *out, const struct recipe *r)
 
 static struct batch_amount amount_of(struct amount a)
 {
-    return (struct batch_amount) { a.is_share, a.value > 0 ? a.value : 0 };
+    return (struct batch_amount){ a.is_share, a.value > 0 ? a.value : 0 };
 }
 
 static void data_of(struct train_spec *out, const struct recipe *r)
@@ -164,7 +174,8 @@ static void data_of(struct train_spec *out, const struct recipe *r)
     out->train_dir_count = r->model.data.train_dir.count;
     out->val_dirs = r->model.data.val_dir.item;
     out->val_dir_count = r->model.data.val_dir.count;
-    out->synthetic = r->model.data.use_synthetic_data || strcmp(r->model.data.dataset_type, "synthetic") == 0;
+    out->synthetic =
+        r->model.data.use_synthetic_data || strcmp(r->model.data.dataset_type, "synthetic") == 0;
     out->strict_rows = r->model.data.strict;
     out->val_interval = amount_of(r->trainer.val_check_interval);
     out->val_batches = amount_of(r->trainer.limit_val_batches);
@@ -187,7 +198,8 @@ static char *absolute(struct arena *a, const char *path)
 /* The start time, or the next free number. Only rank 0's choice counts: train_run passes it on. */
 static const char *version_of(struct arena *a, const struct recipe *r, const char *folder)
 {
-    const char *asked = r->exp_manager.version != NULL ? r->exp_manager.version : getenv("NEMO_EXPM_VERSION");
+    const char *asked =
+        r->exp_manager.version != NULL ? r->exp_manager.version : getenv("NEMO_EXPM_VERSION");
     char stamp[32];
 
     if (asked != NULL) {
@@ -207,7 +219,9 @@ static const char *version_of(struct arena *a, const struct recipe *r, const cha
 
 static void directories_of(struct train_spec *out, struct arena *a, const struct recipe *r)
 {
-    const char *base, *name = r->exp_manager.name == NULL || r->exp_manager.name[0] == 0 ? "default" : r->exp_manager.name;
+    const char *base, *name = r->exp_manager.name == NULL || r->exp_manager.name[0] == 0
+                                  ? "default"
+                                  : r->exp_manager.name;
 
     if (r->exp_manager.explicit_log_dir != NULL) {
         base = absolute(a, r->exp_manager.explicit_log_dir);
@@ -215,13 +229,15 @@ static void directories_of(struct train_spec *out, struct arena *a, const struct
     } else {
         const char *folder;
 
-        base = absolute(a, r->exp_manager.exp_dir != NULL ? r->exp_manager.exp_dir : "nemo_experiments");
+        base = absolute(a, r->exp_manager.exp_dir != NULL ? r->exp_manager.exp_dir
+                                                          : "nemo_experiments");
         folder = path_join(a, base, name);
         out->log_dir = path_join(a, folder, version_of(a, r, folder));
     }
-    out->checkpoint_dir = r->exp_manager.checkpoint_dir != NULL && r->exp_manager.checkpoint_dir[0] != 0
-                              ? absolute(a, r->exp_manager.checkpoint_dir)
-                              : path_join(a, base, "checkpoints");
+    out->checkpoint_dir =
+        r->exp_manager.checkpoint_dir != NULL && r->exp_manager.checkpoint_dir[0] != 0
+            ? absolute(a, r->exp_manager.checkpoint_dir)
+            : path_join(a, base, "checkpoints");
     out->name = name;
 }
 
@@ -232,7 +248,9 @@ static void saving_of(struct train_spec *out, struct arena *a, const struct reci
     const char *final = r->exp_manager.export_full_model.final_export_dir;
 
     out->save_top_k = r->exp_manager.checkpoint_callback_params.save_top_k;
-    out->save_every = periodic && out->save_top_k > 0 ? r->exp_manager.checkpoint_callback_params.every_n_train_steps : 0;
+    out->save_every = periodic && out->save_top_k > 0
+                          ? r->exp_manager.checkpoint_callback_params.every_n_train_steps
+                          : 0;
     out->save_last = periodic && r->exp_manager.checkpoint_callback_params.save_last;
     out->save_on_stop = r->exp_manager.save_on_stop;
     out->export_every = r->exp_manager.export_full_model.every_n_train_steps;
@@ -266,7 +284,7 @@ static enum dtype real_of(const struct recipe *r)
 
 status train_spec_make(struct train_spec *out, struct arena *a, const struct recipe *r, int ranks)
 {
-    *out = (struct train_spec) { .threads = (int)r->trainer.threads, .real = real_of(r) };
+    *out = (struct train_spec){ .threads = (int)r->trainer.threads, .real = real_of(r) };
     TRY(model_of(out, a, r));
     TRY(degrees_of(out, r, ranks));
     optimizer_of(out, r);

@@ -1,4 +1,5 @@
-/* The first SIGTERM or SIGINT is a wish that the ranks agree on at the next step; the second is an order. */
+/* The first SIGTERM or SIGINT is a wish that the ranks agree on at the next step; the second is
+ * an order. */
 #include <signal.h>
 #include <unistd.h>
 

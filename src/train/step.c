@@ -7,7 +7,8 @@
 #include "base/log.h"
 #include "train/trainer.h"
 
-static void feed(struct trainer *t, const struct program *p, const struct model_inputs *in, const struct batch *b)
+static void feed(struct trainer *t, const struct program *p, const struct model_inputs *in,
+                 const struct batch *b)
 {
     int64_t count = b->B * b->S;
 
@@ -17,7 +18,8 @@ static void feed(struct trainer *t, const struct program *p, const struct model_
     device_write(&t->device, p, in->starts, 0, count, b->starts);
 }
 
-static void add_word(struct trainer *t, const struct program *p, val scalars, int word, int64_t more)
+static void add_word(struct trainer *t, const struct program *p, val scalars, int word,
+                     int64_t more)
 {
     int64_t now;
 
@@ -44,7 +46,8 @@ static bool name_bad_rows(const struct trainer *t, const struct batch *b)
         }
         found = true;
         if (corpus_row(&t->train_corpus, b->rows[i], t->spec->model.vocab, &a, &row) == OK) {
-            log_warning("row %lld (%s:%lld): its loss is not finite", (long long)b->rows[i], row.file, (long long)row.line);
+            log_warning("row %lld (%s:%lld): its loss is not finite", (long long)b->rows[i],
+                        row.file, (long long)row.line);
         }
         arena_release(&a);
     }
@@ -60,7 +63,7 @@ static status name_bad_node(struct trainer *t)
     TRY(program_run(&t->programs.learn, &t->device, &o));
     for (int i = 1; i < t->programs.learn.value_count; i++) {
         if (t->programs.learn.values[i].role == ROLE_GRAD) {
-            device_fill_zero(&t->device, &t->programs.learn, (val) { i });
+            device_fill_zero(&t->device, &t->programs.learn, (val){ i });
         }
     }
     if (bad != NULL) {
@@ -104,9 +107,12 @@ status trainer_learn(struct trainer *t, bool *bad_rows)
 static void write_hyper(struct trainer *t, double lr)
 {
     const struct train_spec *s = t->spec;
-    double hyper[HYPER_WORDS] = { [HYPER_LR] = lr,        [HYPER_DECAY] = s->decay,
-                                  [HYPER_BETA1] = s->beta1, [HYPER_BETA2] = s->beta2,
-                                  [HYPER_EPS] = s->eps,   [HYPER_STEP] = (double)(t->at.updates + 1),
+    double hyper[HYPER_WORDS] = { [HYPER_LR] = lr,
+                                  [HYPER_DECAY] = s->decay,
+                                  [HYPER_BETA1] = s->beta1,
+                                  [HYPER_BETA2] = s->beta2,
+                                  [HYPER_EPS] = s->eps,
+                                  [HYPER_STEP] = (double)(t->at.updates + 1),
                                   [HYPER_CLIP] = s->grad_clip };
 
     device_write(&t->device, &t->programs.update, t->programs.hyper, 0, HYPER_WORDS, hyper);
@@ -144,13 +150,14 @@ static status count_step(struct trainer *t, const struct step_report *r, bool ba
         log_warning("step %lld has no valid target: it changes nothing", (long long)t->at.step);
         return OK;
     }
-    log_warning("step %lld is skipped: loss %g, gradient norm %g", (long long)t->at.step, r->loss, r->grad_norm);
+    log_warning("step %lld is skipped: loss %g, gradient norm %g", (long long)t->at.step, r->loss,
+                r->grad_norm);
     return bad_rows ? OK : name_bad_node(t);
 }
 
 status trainer_update(struct trainer *t, bool bad_rows, struct step_report *out)
 {
-    *out = (struct step_report) { .lr = schedule_rate(&t->spec->schedule, t->at.step) };
+    *out = (struct step_report){ .lr = schedule_rate(&t->spec->schedule, t->at.step) };
     if (train_stop_signal() != 0) {
         add_word(t, &t->programs.learn, t->programs.scalars, SCALAR_STOP, 1);
     }
@@ -177,7 +184,9 @@ status trainer_step(struct trainer *t, struct step_report *out)
 
 static status reduce_words(struct trainer *t, int64_t *words)
 {
-    struct collective what = { .kind = COMM_ALL_REDUCE, .dtype = DT_I64, .in = words, .out = words, .n = SCALAR_WORDS };
+    struct collective what = {
+        .kind = COMM_ALL_REDUCE, .dtype = DT_I64, .in = words, .out = words, .n = SCALAR_WORDS
+    };
 
     return comm_run(t->world, &what);
 }
@@ -199,6 +208,8 @@ status trainer_validate(struct trainer *t, double *loss, int64_t *targets)
     device_read(&t->device, &p->judge, p->judge_scalars, 0, SCALAR_WORDS, words);
     TRY(reduce_words(t, words));
     *targets = words[SCALAR_COUNT];
-    *loss = *targets == 0 ? 0 : exact_value((const struct exact *)(words + SCALAR_LOSS)) / (double)*targets;
+    *loss = *targets == 0
+                ? 0
+                : exact_value((const struct exact *)(words + SCALAR_LOSS)) / (double)*targets;
     return OK;
 }

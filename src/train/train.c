@@ -39,8 +39,8 @@ static status amount(const struct batch_amount *a, int64_t available, const char
 {
     *out = a->is_share ? (int64_t)(a->value * (double)available) : (int64_t)a->value;
     if (a->is_share && a->value > 0 && *out == 0) {
-        return fail(ERR_RECIPE, "%s is %g of %lld batches, which is none; give a number of batches", key, a->value,
-                    (long long)available);
+        return fail(ERR_RECIPE, "%s is %g of %lld batches, which is none; give a number of batches",
+                    key, a->value, (long long)available);
     }
     return OK;
 }
@@ -55,25 +55,30 @@ static status open_validation(struct trainer *t)
     }
     if (s->val_dir_count == 0) {
         if (t->world->rank == 0) {
-            log_warning("trainer.limit_val_batches asks for validation, but model.data.val_dir is empty: there is none");
+            log_warning("trainer.limit_val_batches asks for validation, but model.data.val_dir is "
+                        "empty: there is none");
         }
         return OK;
     }
     TRY(corpus_open(&t->val_corpus, s->val_dirs, s->val_dir_count));
-    TRY(sampler_open(&t->val, &t->val_corpus, s->val_B, s->S, s->model.vocab, mesh_data_index(&t->mesh), mesh_data_size(&t->mesh)));
+    TRY(sampler_open(&t->val, &t->val_corpus, s->val_B, s->S, s->model.vocab,
+                     mesh_data_index(&t->mesh), mesh_data_size(&t->mesh)));
     batch_make(&t->val_batch, &t->run, s->val_B, s->S);
-    TRY(amount(&s->val_batches, t->val.global_batches, "trainer.limit_val_batches", &t->val_batches));
+    TRY(amount(&s->val_batches, t->val.global_batches, "trainer.limit_val_batches",
+               &t->val_batches));
     if (t->val_batches > t->val.global_batches) {
         t->val_batches = t->val.global_batches;
     }
     steps = steps < 1 ? 1 : steps;
-    t->val_every = s->val_interval.is_share ? (int64_t)(s->val_interval.value * (double)steps) : (int64_t)s->val_interval.value;
+    t->val_every = s->val_interval.is_share ? (int64_t)(s->val_interval.value * (double)steps)
+                                            : (int64_t)s->val_interval.value;
     if (s->val_interval.is_share && s->val_interval.value > 0 && t->val_every == 0) {
         t->val_every = 1;
     }
     if (t->val_every > steps) {
-        return fail(ERR_RECIPE, "trainer.val_check_interval is %lld, but an epoch has only %lld steps", (long long)t->val_every,
-                    (long long)steps);
+        return fail(ERR_RECIPE,
+                    "trainer.val_check_interval is %lld, but an epoch has only %lld steps",
+                    (long long)t->val_every, (long long)steps);
     }
     t->validates = true;
     return OK;
@@ -88,7 +93,8 @@ static status open_data(struct trainer *t)
     } else {
         TRY(corpus_open(&t->train_corpus, s->train_dirs, s->train_dir_count));
     }
-    TRY(sampler_open(&t->train, &t->train_corpus, s->B, s->S, s->model.vocab, mesh_data_index(&t->mesh), mesh_data_size(&t->mesh)));
+    TRY(sampler_open(&t->train, &t->train_corpus, s->B, s->S, s->model.vocab,
+                     mesh_data_index(&t->mesh), mesh_data_size(&t->mesh)));
     t->train.strict = s->strict_rows;
     batch_make(&t->batch, &t->run, s->B, s->S);
     return open_validation(t);
@@ -114,9 +120,10 @@ static status open_folders(struct trainer *t)
 static status open_log(struct trainer *t)
 {
     const char *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-    const char *path = path_join(&t->run, t->log_dir,
-                                 arena_format(&t->run, "sagemaker_log_globalrank-%d_localrank-%d.txt", t->world->rank,
-                                              local == NULL ? 0 : atoi(local)));
+    const char *path =
+        path_join(&t->run, t->log_dir,
+                  arena_format(&t->run, "sagemaker_log_globalrank-%d_localrank-%d.txt",
+                               t->world->rank, local == NULL ? 0 : atoi(local)));
 
     TRY(folder_make(t->log_dir));
     t->log_file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -136,12 +143,15 @@ static void greet(const struct trainer *t)
     if (t->world->rank != 0) {
         return;
     }
-    log_info("%s, %s parameters, precision %s, kernels %s, %d rank%s x %d thread%s", s->model.family->name,
-             text_count(parameters, spec_parameters(&s->model)), s->real == DT_F64 ? "64" : "32", t->kernels->family, t->world->size,
+    log_info("%s, %s parameters, precision %s, kernels %s, %d rank%s x %d thread%s",
+             s->model.family->name, text_count(parameters, spec_parameters(&s->model)),
+             s->real == DT_F64 ? "64" : "32", t->kernels->family, t->world->size,
              t->world->size == 1 ? "" : "s", t->threads, t->threads == 1 ? "" : "s");
     log_info("memory of a rank: %s for weights, gradients, moments and inputs, %s for temporaries",
-             text_bytes(state, (uint64_t)r->bytes), text_bytes(temporaries, (uint64_t)r->temp_bytes));
-    log_info("%s rows; a step trains %lld sequences of %lld tokens", text_count(rows, t->train_corpus.rows),
+             text_bytes(state, (uint64_t)r->bytes),
+             text_bytes(temporaries, (uint64_t)r->temp_bytes));
+    log_info("%s rows; a step trains %lld sequences of %lld tokens",
+             text_count(rows, t->train_corpus.rows),
              (long long)(s->B * s->accumulate * mesh_data_size(&t->mesh)), (long long)s->S);
 }
 
@@ -152,7 +162,8 @@ static status set_up(struct trainer *t)
     t->threads = threads_default(t->spec->threads);
     TRY(comm_agree(t->world, open_data(t)));
     TRY(programs_make(&t->programs, &t->run, t->spec, &t->mesh, t->kernels, t->threads));
-    TRY(comm_agree(t->world, device_open(&t->device, t->kernels, &t->mesh, t->threads, &t->programs.residents)));
+    TRY(comm_agree(t->world, device_open(&t->device, t->kernels, &t->mesh, t->threads,
+                                         &t->programs.residents)));
     TRY(share_text(t, t->spec->log_dir, &t->log_dir));
     TRY(comm_agree(t->world, open_folders(t)));
     return comm_agree(t->world, open_log(t));
@@ -165,9 +176,11 @@ static status load_pretrained(struct trainer *t)
     status s;
 
     TRY_OR(close, s, tensor_folder_open(&f, &t->run, t->spec->hf_folder));
-    TRY_OR(close, s, weights_load(t->programs.model.weights, &t->device, &t->programs.learn, &f, &extra));
+    TRY_OR(close, s,
+           weights_load(t->programs.model.weights, &t->device, &t->programs.learn, &f, &extra));
     if (extra > 0 && t->world->rank == 0) {
-        log_info("%s: %d tensors that this model has no use for are ignored", t->spec->hf_folder, extra);
+        log_info("%s: %d tensors that this model has no use for are ignored", t->spec->hf_folder,
+                 extra);
     }
 close:
     tensor_folder_close(&f);
@@ -227,7 +240,8 @@ static status save_what_is_due(struct trainer *t)
         return trainer_export(t, s->final_export_dir);
     }
     if ((s->export_every > 0 && t->at.step % s->export_every == 0) || (last && s->export_last)) {
-        return trainer_export(t, arena_format(&t->run, "%s/full/steps_%lld", s->checkpoint_dir, (long long)t->at.step));
+        return trainer_export(t, arena_format(&t->run, "%s/full/steps_%lld", s->checkpoint_dir,
+                                              (long long)t->at.step));
     }
     return OK;
 }
@@ -241,7 +255,8 @@ static status stop(struct trainer *t)
         TRY(trainer_save(t, name));
     }
     return fail(ERR_STOPPED, "stopped by a signal after step %lld%s", (long long)t->at.step,
-                t->spec->save_on_stop ? "; the same command goes on from there" : " without saving (exp_manager.save_on_stop is false)");
+                t->spec->save_on_stop ? "; the same command goes on from there"
+                                      : " without saving (exp_manager.save_on_stop is false)");
 }
 
 static status loop(struct trainer *t)
@@ -253,7 +268,8 @@ static status loop(struct trainer *t)
         TRY(trainer_step(t, &r));
         metrics_step(t, &r);
         if (t->at.skipped_in_a_row >= s->max_skipped) {
-            return fail(ERR_DIVERGED, "%lld steps in a row had no usable gradient (trainer.max_skipped_steps)",
+            return fail(ERR_DIVERGED,
+                        "%lld steps in a row had no usable gradient (trainer.max_skipped_steps)",
                         (long long)t->at.skipped_in_a_row);
         }
         if (r.stop && t->at.step < s->max_steps) {
@@ -272,10 +288,14 @@ static void say_goodbye(struct trainer *t)
     const struct row_counts *c = &t->train.counts;
     char seconds[32], tokens[32];
 
-    metrics_event(t, "max_steps reached: %lld steps, %s tokens in %s", (long long)t->at.step, text_count(tokens, t->at.tokens),
+    metrics_event(t, "max_steps reached: %lld steps, %s tokens in %s", (long long)t->at.step,
+                  text_count(tokens, t->at.tokens),
                   text_seconds(seconds, clock_seconds() - t->start_seconds));
-    metrics_event(t, "rows of rank 0: %lld trained, %lld of them padded, %lld cut; %lld passed over; %lld steps skipped",
-                  (long long)c->taken, (long long)c->padded, (long long)c->cut, (long long)c->passed_over, (long long)t->at.skipped);
+    metrics_event(t,
+                  "rows of rank 0: %lld trained, %lld of them padded, %lld cut; %lld passed over; "
+                  "%lld steps skipped",
+                  (long long)c->taken, (long long)c->padded, (long long)c->cut,
+                  (long long)c->passed_over, (long long)t->at.skipped);
 }
 
 static status run(struct trainer *t, const struct train_options *o)
@@ -285,7 +305,8 @@ static status run(struct trainer *t, const struct train_options *o)
     TRY(comm_agree(t->world, metrics_open(t, o)));
     greet(t);
     if (t->at.step >= t->spec->max_steps) {
-        metrics_event(t, "step %lld of %lld is done already: nothing to train", (long long)t->at.step, (long long)t->spec->max_steps);
+        metrics_event(t, "step %lld of %lld is done already: nothing to train",
+                      (long long)t->at.step, (long long)t->spec->max_steps);
         return OK;
     }
     if (t->validates && fresh) {
@@ -298,7 +319,9 @@ static status run(struct trainer *t, const struct train_options *o)
 
 status trainer_open(struct trainer *t, const struct train_spec *spec, struct comm *world)
 {
-    *t = (struct trainer) { .spec = spec, .world = world, .log_file = -1, .start_seconds = clock_seconds() };
+    *t = (struct trainer){
+        .spec = spec, .world = world, .log_file = -1, .start_seconds = clock_seconds()
+    };
     TRY(set_up(t));
     return first_weights(t);
 }

@@ -1,7 +1,8 @@
 /*
  * Inside the room: one rank's training as a struct, and the verbs that the files here share.
  *
- * Lifetimes: `run` holds everything described here until train_run ends; tensor memory is the device's, taken once.
+ * Lifetimes: `run` holds everything described here until train_run ends; tensor memory is the
+ * device's, taken once.
  */
 #ifndef ROUX_TRAIN_TRAINER_H
 #define ROUX_TRAIN_TRAINER_H
@@ -12,7 +13,8 @@
 #include "program/device.h"
 #include "train/train.h"
 
-/* The three programs of a recipe and the memory they share; also built for ranks that this process is not. */
+/* The three programs of a recipe and the memory they share; also built for ranks that this
+ * process is not. */
 struct programs {
     struct model model;
     struct program learn, update, judge;
@@ -24,14 +26,14 @@ struct programs {
     val update_scalars, hyper, clip;
 };
 
-MUST_USE status programs_make(struct programs *p, struct arena *a, const struct train_spec *t, const struct mesh *mesh,
-                              const struct kernels *kernels, int threads);
+MUST_USE status programs_make(struct programs *p, struct arena *a, const struct train_spec *t,
+                              const struct mesh *mesh, const struct kernels *kernels, int threads);
 void programs_release(struct programs *p);
 
 /* Counters that a checkpoint brings back. */
 struct progress {
-    int64_t step;          /* optimizer steps, skipped ones included */
-    int64_t updates;       /* AdamW's own counter: steps that changed weights */
+    int64_t step;    /* optimizer steps, skipped ones included */
+    int64_t updates; /* AdamW's own counter: steps that changed weights */
     int64_t skipped, skipped_in_a_row;
     int64_t rows_consumed; /* over all ranks */
     int64_t tokens;        /* positions trained, over all ranks */
@@ -52,18 +54,20 @@ struct trainer {
     int64_t val_batches, val_every; /* micro-batches of a validation; steps between validations */
     struct batch batch, val_batch;
     struct progress at;
-    const char *log_dir;            /* rank 0's choice, on every rank */
-    int log_file;                   /* descriptor of this rank's log file; -1: none */
-    const char *stop_folder;        /* a stop_<k> that this run resumed: removed after the next publication */
+    const char *log_dir; /* rank 0's choice, on every rank */
+    int log_file;        /* descriptor of this rank's log file; -1: none */
+    /* a stop_<k> that this run resumed: removed after the next publication */
+    const char *stop_folder;
     struct metrics *metrics;
-    bool alone;                     /* a batch could not be made here, and the other ranks do not know */
+    bool alone; /* a batch could not be made here, and the other ranks do not know */
     double start_seconds;
 };
 
 /* ---- train.c ---- */
 
-/* Everything up to the first step: mesh, data, programs, memory, folders, and weights (resumed, pretrained or initial).
- * Collective over world. trainer_close takes a trainer that failed to open, too. */
+/* Everything up to the first step: mesh, data, programs, memory, folders, and weights (resumed,
+ * pretrained or initial). Collective over world. trainer_close takes a trainer that failed to
+ * open, too. */
 MUST_USE status trainer_open(struct trainer *t, const struct train_spec *spec, struct comm *world);
 void trainer_close(struct trainer *t);
 
@@ -71,15 +75,16 @@ void trainer_close(struct trainer *t);
 
 struct step_report {
     double loss, grad_norm, lr, clip_scale, next_lr;
-    int64_t targets;       /* valid ones, all ranks */
-    bool skipped, stop;    /* stop: some rank was asked to */
+    int64_t targets;    /* valid ones, all ranks */
+    bool skipped, stop; /* stop: some rank was asked to */
     double seconds;
 };
 
 /* One optimizer step: all micro-batches, then update. Collective over world. */
 MUST_USE status trainer_step(struct trainer *t, struct step_report *out);
 
-/* Its two halves. After the first, gradients hold sums over the step's tokens; `bad_rows`: a row's loss was not finite. */
+/* Its two halves. After the first, gradients hold sums over the step's tokens; `bad_rows`: a
+ * row's loss was not finite. */
 MUST_USE status trainer_learn(struct trainer *t, bool *bad_rows);
 MUST_USE status trainer_update(struct trainer *t, bool bad_rows, struct step_report *out);
 
@@ -91,7 +96,8 @@ MUST_USE status trainer_validate(struct trainer *t, double *loss, int64_t *targe
 /* A sharded checkpoint called `name` below <checkpoint_dir>/sharded. Collective over world. */
 MUST_USE status trainer_save(struct trainer *t, const char *name);
 
-/* Restores what `resume_from`, a stop_<k>, or resume_if_exists asks for; `resumed` says whether anything was. Collective. */
+/* Restores what `resume_from`, a stop_<k>, or resume_if_exists asks for; `resumed` says whether
+ * anything was. Collective. */
 MUST_USE status trainer_resume(struct trainer *t, bool *resumed);
 
 /* A Hugging Face folder. Collective over world. */
@@ -103,13 +109,16 @@ MUST_USE status metrics_open(struct trainer *t, const struct train_options *o);
 void metrics_close(struct trainer *t);
 void metrics_step(struct trainer *t, const struct step_report *r);
 void metrics_validation(struct trainer *t, double loss, int64_t targets, double seconds);
-void metrics_event(struct trainer *t, const char *format, ...) FORMAT(2, 3); /* a line that must not tear the progress line */
+void metrics_event(struct trainer *t, const char *format, ...)
+    FORMAT(2, 3); /* a line that must not tear the progress line */
 
 /*
- * The reference's TFLOPS a device (facts: TFLOPS/GPU; dense models), from sequences a step over all ranks, seconds and ranks:
+ * The reference's TFLOPS a device (facts: TFLOPS/GPU; dense models), from sequences a step over all
+ * ranks, seconds and ranks:
  *   12 Sq L n h^2 ((1 + kv/a + L/h) q/h + f/h + V / (2 n h)) / (seconds 1e12 W),  q = floor(h / a) a
  */
-double metrics_tflops(const struct model_spec *s, int64_t sequences, int64_t length, double seconds, int ranks);
+double metrics_tflops(const struct model_spec *s, int64_t sequences, int64_t length, double seconds,
+                      int ranks);
 
 /* ---- signals.c ---- */
 

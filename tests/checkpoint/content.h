@@ -1,7 +1,8 @@
 /*
- * A small model laid out as the trainer does it, for any place on any mesh: per kind one flat buffer, every part at a
- * multiple of 1,024 elements, shard s owning an equal number of such blocks. Each element's bits are a function of kind,
- * tensor and its index in the whole tensor, so that a load can be checked without knowing how the save was laid out.
+ * A small model laid out as the trainer does it, for any place on any mesh: per kind one flat
+ * buffer, every part at a multiple of 1,024 elements, shard s owning an equal number of such
+ * blocks. Each element's bits are a function of kind, tensor and its index in the whole tensor, so
+ * that a load can be checked without knowing how the save was laid out.
  */
 #ifndef ROUX_TESTS_CHECKPOINT_CONTENT_H
 #define ROUX_TESTS_CHECKPOINT_CONTENT_H
@@ -197,7 +198,8 @@ static inline void model_release(struct model *model)
     arena_release(&model->arena);
 }
 
-/* The buffers are, bit for bit, those of a filled model of that step at this place; padding is zero. */
+/* The buffers are, bit for bit, those of a filled model of that step at this place; padding is
+ * zero. */
 static inline void model_check(const struct model *model, const struct mesh *m, int64_t step)
 {
     struct model expected;

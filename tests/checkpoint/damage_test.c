@@ -1,4 +1,5 @@
-/* A checkpoint with any changed byte is refused, with the file named; so is one that says what cannot be. */
+/* A checkpoint with any changed byte is refused, with the file named; so is one that says what
+ * cannot be. */
 #include "checkpoint/content.h"
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /*
- * Saved under one set of degrees, loaded under another, bit for bit. Each test's folder is made by rank 0; a mesh smaller
- * than the world runs on its first ranks, while the others wait.
+ * Saved under one set of degrees, loaded under another, bit for bit. Each test's folder is made by
+ * rank 0; a mesh smaller than the world runs on its first ranks, while the others wait.
  */
 #include "checkpoint/content.h"
 #include <signal.h>
@@ -97,7 +97,8 @@ static const int shapes[][AXIS_COUNT] = {
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* X saved, loaded under Y; then Y saved, loaded under X: for every pair with equal tensor degree. */
+/* X saved, loaded under Y; then Y saved, loaded under X: for every pair with equal tensor
+ * degree. */
 static void any_shard_degree_loads_under_any_other(void **state)
 {
     int64_t step = 1;

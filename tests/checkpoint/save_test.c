@@ -108,7 +108,8 @@ static void state_files_are_aligned_safetensors(void **state)
     tensor_file_close(&f);
 }
 
-/* Buffers of more than one digest block, and one that ends just before, at and behind a block's end. */
+/* Buffers of more than one digest block, and one that ends just before, at and behind a block's
+ * end. */
 static void long_buffers_come_back(void **state)
 {
     static const int64_t counts[] = { 1, DIGEST_BLOCK - 1, DIGEST_BLOCK, DIGEST_BLOCK + 1,
@@ -306,7 +307,8 @@ static void a_full_disk_is_seen_before_writing(void **state)
     assert_int_equal(WEXITSTATUS(result), 0);
 }
 
-/* A process that saves under one name for ever is killed at any moment: the name stands for a whole checkpoint. */
+/* A process that saves under one name for ever is killed at any moment: the name stands for a
+ * whole checkpoint. */
 static void killing_leaves_the_old_or_the_new(void **state)
 {
     enum { ROUNDS = 25 };
@@ -341,7 +343,8 @@ static void killing_leaves_the_old_or_the_new(void **state)
     assert_false(file_is_there(in_place("c.writing")));
 }
 
-/* While one process replaces a checkpoint again and again, another always sees a whole one under its name. */
+/* While one process replaces a checkpoint again and again, another always sees a whole one under
+ * its name. */
 static void the_name_is_never_without_a_checkpoint(void **state)
 {
     char *folder = in_place("c");

@@ -5,7 +5,8 @@
 
 enum { GUARD = 64 };
 
-/* Element i of rank r's input: magnitudes from 2^-20 to 2^20, so that another order of adding gives other bits. */
+/* Element i of rank r's input: magnitudes from 2^-20 to 2^20, so that another order of adding
+ * gives other bits. */
 static double input_at(int r, int64_t i)
 {
     uint64_t x = ((uint64_t)r << 40) + (uint64_t)i;
@@ -60,7 +61,8 @@ static void add_into(enum dtype t, void *to, const void *from, int64_t n)
     }
 }
 
-/* The sum over ranks 0 .. size-1 of elements [first, first + n), by tensor/row_tree.h's depth-first walk. */
+/* The sum over ranks 0 .. size-1 of elements [first, first + n), by tensor/row_tree.h's
+ * depth-first walk. */
 static void *sum_make(enum dtype t, int size, int64_t first, int64_t n)
 {
     int levels = row_tree_levels(size);

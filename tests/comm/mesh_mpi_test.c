@@ -43,7 +43,8 @@ static void shape_check(const int size[AXIS_COUNT])
     mesh_close(&imagined);
 }
 
-/* Calls shape_check for every way to write the world's size as a product over the axes from `axis` on. */
+/* Calls shape_check for every way to write the world's size as a product over the axes from
+ * `axis` on. */
 static void shapes_walk(int size[AXIS_COUNT], int axis, int left)
 {
     if (axis == AXIS_COUNT) {
@@ -77,7 +78,8 @@ static void degrees_that_do_not_fit_are_refused(void **state)
     mesh_close(&m);
 }
 
-/* The tree over the shard group, then over the replicas, gives the bits of one tree over the data index. */
+/* The tree over the shard group, then over the replicas, gives the bits of one tree over the
+ * data index. */
 static void sums_by_groups_are_the_sum_over_data(void **state)
 {
     struct mesh m;

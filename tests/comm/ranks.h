@@ -1,6 +1,7 @@
 /*
- * What tests under mpirun share: the world, and failures that end the whole job. A rank whose test failed would leave the
- * others waiting for ever, so here a failed assertion aborts the process and mpirun ends the rest.
+ * What tests under mpirun share: the world, and failures that end the whole job. A rank whose test
+ * failed would leave the others waiting for ever, so here a failed assertion aborts the process and
+ * mpirun ends the rest.
  */
 #ifndef ROUX_TESTS_COMM_RANKS_H
 #define ROUX_TESTS_COMM_RANKS_H

@@ -17,7 +17,8 @@ static const char *open_counting(struct arena *a, struct corpus *c, int rows)
     return folder;
 }
 
-/* Rank r's batch j of slot b is row (j B + b) D + r of a pass: facts of the reference, every pass alike. */
+/* Rank r's batch j of slot b is row (j B + b) D + r of a pass: facts of the reference, every
+ * pass alike. */
 static void rows_are_those_of_the_reference(void **state)
 {
     enum { ROWS = 23, B = 3, D = 2 };
@@ -50,7 +51,8 @@ static void rows_are_those_of_the_reference(void **state)
     arena_release(&a);
 }
 
-/* The reference's vector for a resume: 7 rows, B = 1, D = 1, at 3: four batches are left of the pass. */
+/* The reference's vector for a resume: 7 rows, B = 1, D = 1, at 3: four batches are left of the
+ * pass. */
 static void any_position_is_reached_at_once(void **state)
 {
     struct arena a = { 0 };
@@ -96,7 +98,8 @@ static void positions_and_batches_are_inverse(void **state)
             assert_int_equal(sampler_at(&s, rows), m);
         }
         for (int64_t rows = 0; rows < 4 * ROWS; rows++) {
-            /* Under another n the position may lie inside: no row is passed by, except those of an incomplete batch. */
+            /* Under another n the position may lie inside: no row is passed by, except those of
+             * an incomplete batch. */
             int64_t back = sampler_rows_consumed(&s, sampler_at(&s, rows));
 
             assert_true(back <= rows || (back % ROWS == 0 && rows % ROWS >= ROWS / n * n));

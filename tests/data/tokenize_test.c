@@ -24,7 +24,8 @@ static void place_close(struct place *p)
     arena_release(&p->arena);
 }
 
-/* The rows of a folder as text: tokens as characters, '|' before a document inside a row, '/' after each row. */
+/* The rows of a folder as text: tokens as characters, '|' before a document inside a row, '/'
+ * after each row. */
 static const char *rows_of(struct place *p, const char *folder)
 {
     const char *text = "";
@@ -167,7 +168,8 @@ static void the_share_is_kept_over_many_small_inputs(void **state)
     place_close(&p);
 }
 
-/* Every byte value, an input longer than the pieces in which it is read, rows that do not divide it. */
+/* Every byte value, an input longer than the pieces in which it is read, rows that do not divide
+ * it. */
 static void bytes_of_any_value_and_size_come_back(void **state)
 {
     enum { SIZE = 1500001, WIDTH = 1000 };

@@ -106,7 +106,8 @@ static void drawing_is_a_function_of_the_seed(void **state)
     tiny_remove(&t);
 }
 
-/* At an endless temperature all ids are equally likely: each of 40 comes up about 50 times in 2,000. */
+/* At an endless temperature all ids are equally likely: each of 40 comes up about 50 times in
+ * 2,000. */
 static void drawing_follows_the_probabilities(void **state)
 {
     struct tiny t = { .positions = 64 };

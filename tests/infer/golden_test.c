@@ -1,6 +1,7 @@
 /*
- * Probes and greedy tokens of the golden llama models (tests/golden/models/README.md: where they come from, tolerances).
- * The tool golden_models checks the model's layers on the same data; here it is the door of this room.
+ * Probes and greedy tokens of the golden llama models (tests/golden/models/README.md: where they
+ * come from, tolerances). The tool golden_models checks the model's layers on the same data; here
+ * it is the door of this room.
  */
 #include <jansson.h>
 #include <math.h>

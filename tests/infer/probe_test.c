@@ -57,7 +57,8 @@ static void everything_is_written_and_told(void **state)
     (void)state;
     tiny_make(&t);
     EXPECT_OK(probe_to(&t, plain_batch(&t), "out", (struct probe_options){ 0 }, &r));
-    /* Scored are 5, 9, 30, 7 and 0, 3, 8: a label at the first position is never one, -100 is none. */
+    /* Scored are 5, 9, 30, 7 and 0, 3, 8: a label at the first position is never one, -100 is
+     * none. */
     assert_int_equal(r.targets, 7);
     assert_int_equal(r.gradients, 12);
     assert_int_equal(r.vocabulary, 40);
@@ -259,7 +260,8 @@ static void overflow_is_named_where_it_begins(void **state)
 
     (void)state;
     tiny_make(&t);
-    /* Without the search the loss tells of it; the search names the attention, whose scores leave float's range. */
+    /* Without the search the loss tells of it; the search names the attention, whose scores
+     * leave float's range. */
     EXPECT_OK(probe_to(&t, plain_batch(&t), NULL, (struct probe_options){ .real = DT_F32 }, &r));
     assert_false(isfinite(r.loss));
     EXPECT_FAIL(ERR_FORMAT, "is the first value with a NaN or an infinity",

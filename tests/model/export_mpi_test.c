@@ -1,6 +1,6 @@
 /*
- * Exports from several ranks: every mesh of this many ranks writes the very bytes that one rank writes, and what the writing
- * rank cannot do, all ranks learn.
+ * Exports from several ranks: every mesh of this many ranks writes the very bytes that one rank
+ * writes, and what the writing rank cannot do, all ranks learn.
  */
 #include <math.h>
 #include "base/file.h"

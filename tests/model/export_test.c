@@ -1,4 +1,5 @@
-/* Exports: what is in the folder, that it is what the model holds, and whose folders are replaced. */
+/* Exports: what is in the folder, that it is what the model holds, and whose folders are
+ * replaced. */
 #include <fcntl.h>
 #include <math.h>
 #include <sys/stat.h>
@@ -302,7 +303,8 @@ static void release_parts(struct made *m)
     arena_release(&m->arena);
 }
 
-/* Sizes 6, 6, 2, 6, 2, 2 with a limit of 10 are files of [6], [6, 2], [6, 2, 2]; a limit that just fits is kept to. */
+/* Sizes 6, 6, 2, 6, 2, 2 with a limit of 10 are files of [6], [6, 2], [6, 2, 2]; a limit that
+ * just fits is kept to. */
 static void files_fill_up_in_order(void **state)
 {
     static const int64_t sizes[] = { 6, 6, 2, 6, 2, 2 };
@@ -518,7 +520,8 @@ static void an_older_export_is_replaced(void **state)
     release_parts(&m);
 }
 
-/* Runs that were stopped leave folders of ours; the next export clears them, with what others laid into them kept. */
+/* Runs that were stopped leave folders of ours; the next export clears them, with what others
+ * laid into them kept. */
 static void leftovers_are_cleared(void **state)
 {
     static const int64_t sizes[] = { 6, 6, 2 };

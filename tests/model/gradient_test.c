@@ -1,5 +1,6 @@
 /*
- * The whole model: its gradient against differences, and the promises about bits: recomputation, threads, the row tree.
+ * The whole model: its gradient against differences, and the promises about bits: recomputation,
+ * threads, the row tree.
  */
 #include <math.h>
 
@@ -14,7 +15,8 @@ static double moved_loss(struct tiny *t, val flat, int64_t i, double to)
     return tiny_loss(t);
 }
 
-/* Fourth order, step 1e-3: the error of the formula is about 1e-11 of the largest entry; tolerance 1e-6. Every 7th number. */
+/* Fourth order, step 1e-3: the error of the formula is about 1e-11 of the largest entry;
+ * tolerance 1e-6. Every 7th number. */
 static void expect_gradient(const struct tiny_options *o)
 {
     struct tiny t;
@@ -38,7 +40,8 @@ static void expect_gradient(const struct tiny_options *o)
 
                 device_read(&t.d, &t.p, flat, i, 1, &x);
                 want = (8 * (moved_loss(&t, flat, i, x + h) - moved_loss(&t, flat, i, x - h)) -
-                        (moved_loss(&t, flat, i, x + 2 * h) - moved_loss(&t, flat, i, x - 2 * h))) / (12 * h);
+                        (moved_loss(&t, flat, i, x + 2 * h) - moved_loss(&t, flat, i, x - 2 * h))) /
+                       (12 * h);
                 device_write(&t.d, &t.p, flat, i, 1, &x);
                 worst = fmax(worst, fabs(want - got[i]));
                 largest = fmax(largest, fabs(want));
@@ -62,7 +65,13 @@ static void gradient_agrees_with_differences(void **state)
 
 static void gradient_of_tied_biased_windowed_agrees_with_differences(void **state)
 {
-    struct tiny_options o = { .real = DT_F64, .B = 3, .S = 6, .layers = 2, .tied = true, .biases = true, .window = 3,
+    struct tiny_options o = { .real = DT_F64,
+                              .B = 3,
+                              .S = 6,
+                              .layers = 2,
+                              .tied = true,
+                              .biases = true,
+                              .window = 3,
                               .flags = MODEL_RECOMPUTE };
 
     (void)state;
@@ -90,7 +99,12 @@ static void recomputation_changes_no_bit(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
-        struct tiny_options plain = { .real = both[i], .B = 5, .S = 17, .layers = 3, .biases = true }, again = plain;
+        struct tiny_options plain = { .real = both[i],
+                                      .B = 5,
+                                      .S = 17,
+                                      .layers = 3,
+                                      .biases = true },
+                            again = plain;
 
         again.flags = MODEL_RECOMPUTE;
         expect_same_bits(&plain, &again);
@@ -101,7 +115,13 @@ static void threads_change_no_bit(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
-        struct tiny_options one = { .real = both[i], .B = 6, .S = 19, .layers = 2, .threads = 1, .tied = true }, more = one;
+        struct tiny_options one = { .real = both[i],
+                                    .B = 6,
+                                    .S = 19,
+                                    .layers = 2,
+                                    .threads = 1,
+                                    .tied = true },
+                            more = one;
 
         for (more.threads = 2; more.threads <= 3; more.threads++) {
             expect_same_bits(&one, &more);
@@ -118,8 +138,8 @@ static void recomputation_needs_less_memory(void **state)
     tiny_open(&plain, &o);
     o.flags = MODEL_RECOMPUTE;
     tiny_open(&again, &o);
-    print_message("temporaries: %lld bytes, with recomputation %lld\n", (long long)plain.plan.temp_bytes,
-                  (long long)again.plan.temp_bytes);
+    print_message("temporaries: %lld bytes, with recomputation %lld\n",
+                  (long long)plain.plan.temp_bytes, (long long)again.plan.temp_bytes);
     assert_true(again.plan.temp_bytes * 3 < plain.plan.temp_bytes);
     tiny_close(&plain);
     tiny_close(&again);
@@ -138,7 +158,8 @@ static void add_rows(void *sum, const void *more, int64_t count, enum dtype real
     }
 }
 
-/* The tree as the design words it, not as the kernels walk it: residues of 2^k in order, then halves. */
+/* The tree as the design words it, not as the kernels walk it: residues of 2^k in order, then
+ * halves. */
 static void *tree_of(void **leaf, int64_t n, int64_t count, enum dtype real)
 {
     int64_t width = n & -n;
@@ -158,7 +179,13 @@ static void *tree_of(void **leaf, int64_t n, int64_t count, enum dtype real)
 
 static void expect_tree(int64_t n, enum dtype real, bool tied)
 {
-    struct tiny_options many = { .real = real, .B = n, .S = 13, .layers = 1, .biases = true, .tied = tied }, one = many;
+    struct tiny_options many = { .real = real,
+                                 .B = n,
+                                 .S = 13,
+                                 .layers = 1,
+                                 .biases = true,
+                                 .tied = tied },
+                        one = many;
     struct tiny x, y;
     void *leaf[16];
 
@@ -233,7 +260,12 @@ static void logits_do_not_depend_on_neighbours(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
-        struct tiny_options many = { .real = both[i], .B = 5, .S = 17, .layers = 2, .biases = true }, one = many;
+        struct tiny_options many = { .real = both[i],
+                                     .B = 5,
+                                     .S = 17,
+                                     .layers = 2,
+                                     .biases = true },
+                            one = many;
         size_t bytes;
         char *all = logits_of(&many, 0, &bytes);
 

@@ -1,4 +1,5 @@
-/* config.json: both layouts, what may be left out, what is refused, and that what is written reads back. */
+/* config.json: both layouts, what may be left out, what is refused, and that what is written
+ * reads back. */
 #include <fcntl.h>
 #include <jansson.h>
 #include <unistd.h>
@@ -245,7 +246,8 @@ static void rotations_are_read_from_either_place(void **state)
     expect_rope(&s.rope, ROPE_DEFAULT, 7, 0);
 }
 
-/* Without a length of its own the scaling takes the longest position; one beside the section goes first. */
+/* Without a length of its own the scaling takes the longest position; one beside the section
+ * goes first. */
 static void the_original_length_has_three_places(void **state)
 {
 #define FREQUENCIES "\"low_freq_factor\": 1, \"high_freq_factor\": 4, \"factor\": 8"

@@ -1,9 +1,10 @@
 /*
  * A forgotten collective is refused while planning.
  *
- * For every enter, leave, gather and scatter of a program, forward and derivative, the uses of its output are replaced by its
- * input, with places and shapes as they are. No such program may pass the plan, and the text must name a value's path. Before
- * the backward pass is written as well as in the finished program.
+ * For every enter, leave, gather and scatter of a program, forward and derivative, the uses of its
+ * output are replaced by its input, with places and shapes as they are. No such program may pass
+ * the plan, and the text must name a value's path. Before the backward pass is written as well as
+ * in the finished program.
  */
 #include "program/op.h"
 #include "support/tiny.h"
@@ -56,7 +57,8 @@ static void expect_refused(struct tiny *t, status s, const char *what)
                  strstr(fail_text(), "head.") != NULL || strstr(fail_text(), "weight.root") != NULL;
 
     if (s != ERR_PLAN || !named) {
-        print_error("%s replaced by its input: status %d, \"%s\"\n", what, (int)s, s == OK ? "" : fail_text());
+        print_error("%s replaced by its input: status %d, \"%s\"\n", what, (int)s,
+                    s == OK ? "" : fail_text());
         assert_true(false);
     }
     tiny_close(t);
@@ -93,7 +95,8 @@ static void mutate_all(const struct tiny_options *o, const char *name, int *trie
         s = tiny_plan(&t, 2);
         expect_refused(&t, s, what);
     }
-    print_message("%-24s %3d moves in the finished program, %3d in the forward part: all refused\n", name, finished, forward);
+    print_message("%-24s %3d moves in the finished program, %3d in the forward part: all refused\n",
+                  name, finished, forward);
     *tried += finished + forward;
 }
 
@@ -102,22 +105,27 @@ static void every_move_is_needed(void **state)
     static const struct {
         const char *name;
         int T, S, R;
-    } meshes[] = { { "T2", 2, 1, 1 }, { "S2", 1, 2, 1 }, { "R2", 1, 1, 2 }, { "T2 S2", 2, 2, 1 }, { "S2 R2", 1, 2, 2 },
-                   { "T2 R2", 2, 1, 2 } };
+    } meshes[] = { { "T2", 2, 1, 1 },    { "S2", 1, 2, 1 },    { "R2", 1, 1, 2 },
+                   { "T2 S2", 2, 2, 1 }, { "S2 R2", 1, 2, 2 }, { "T2 R2", 2, 1, 2 } };
     int tried = 0;
 
     (void)state;
     for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
         for (int variant = 0; variant < 8; variant++) {
-            struct tiny_options o = { .real = DT_F64, .B = 2, .S = 8, .layers = 2, .tied = variant & 1,
-                                      .flags = (variant & 2 ? MODEL_RECOMPUTE : 0u) | (variant & 4 ? MODEL_REGATHER : 0u) };
+            struct tiny_options o = { .real = DT_F64,
+                                      .B = 2,
+                                      .S = 8,
+                                      .layers = 2,
+                                      .tied = variant & 1,
+                                      .flags = (variant & 2 ? MODEL_RECOMPUTE : 0u) |
+                                               (variant & 4 ? MODEL_REGATHER : 0u) };
             char name[64];
 
             o.size[AXIS_TP] = meshes[i].T;
             o.size[AXIS_DS] = meshes[i].S;
             o.size[AXIS_REPLICA] = meshes[i].R;
-            snprintf(name, sizeof name, "%s%s%s%s", meshes[i].name, variant & 1 ? " tied" : "", variant & 2 ? " recompute" : "",
-                     variant & 4 ? " regather" : "");
+            snprintf(name, sizeof name, "%s%s%s%s", meshes[i].name, variant & 1 ? " tied" : "",
+                     variant & 2 ? " recompute" : "", variant & 4 ? " regather" : "");
             mutate_all(&o, name, &tried);
         }
     }

@@ -1,4 +1,5 @@
-/* A program of a few nodes on one rank: flat weights, inputs, a device, and runs with values from a seed. */
+/* A program of a few nodes on one rank: flat weights, inputs, a device, and runs with values
+ * from a seed. */
 #ifndef ROUX_TESTS_PROGRAM_BENCH_H
 #define ROUX_TESTS_PROGRAM_BENCH_H
 
@@ -24,12 +25,13 @@ static inline void bench_open(struct bench *b, enum dtype real, int threads)
 {
     static const int one[AXIS_COUNT] = { 1, 1, 1, 1, 1 };
 
-    *b = (struct bench) { .threads = threads };
+    *b = (struct bench){ .threads = threads };
     EXPECT_OK(mesh_imagine(&b->mesh, 0, one));
     EXPECT_OK(kernels_find(real, &b->kernels));
     program_init(&b->p, "bench", &b->arena, &b->mesh, real);
     residents_init(&b->residents, &b->arena);
-    b->flat = program_weight(&b->p, "flat", real, shape_1(BENCH_FLAT), (struct place) { { 0 } }, true);
+    b->flat =
+        program_weight(&b->p, "flat", real, shape_1(BENCH_FLAT), (struct place){ { 0 } }, true);
 }
 
 /* The next weight of the bench. */
@@ -57,7 +59,8 @@ static inline void bench_close(struct bench *b)
     arena_release(&b->arena);
 }
 
-static inline void bench_random(struct bench *b, val v, const char *stream, double scale, int64_t count)
+static inline void bench_random(struct bench *b, val v, const char *stream, double scale,
+                                int64_t count)
 {
     struct philox_stream s = philox_stream_make(7, stream);
 

@@ -1,10 +1,11 @@
 /*
  * Every op's derivative against central differences in double.
  *
- * The op's inputs are parts of one flat weight w, its output is y, and a random direction c is seeded as the gradient of y. So
- * the backward pass must leave d(sum c y)/dw in the flat gradient. Step 1e-3 with the fourth-order formula: its own error is about
- * 1e-11 of the largest entry, and the tolerance is 1e-6 of it. No op here has a
- * kink but by integers (ids, starts), which are not moved.
+ * The op's inputs are parts of one flat weight w, its output is y, and a random direction c is
+ * seeded as the gradient of y. So the backward pass must leave d(sum c y)/dw in the flat gradient.
+ * Step 1e-3 with the fourth-order formula: its own error is about 1e-11 of the largest entry, and
+ * the tolerance is 1e-6 of it. No op here has a kink but by integers (ids, starts), which are not
+ * moved.
  */
 #include <math.h>
 
@@ -25,10 +26,10 @@ static struct inputs inputs_make(struct bench *b)
     struct shape s = shape_2(B, S);
     struct place whole = { { 0 } };
 
-    return (struct inputs) { .ids = program_input(&b->p, "ids", DT_I32, s, whole),
-                             .targets = program_input(&b->p, "targets", DT_I32, s, whole),
-                             .positions = program_input(&b->p, "positions", DT_I32, s, whole),
-                             .starts = program_input(&b->p, "starts", DT_I32, s, whole) };
+    return (struct inputs){ .ids = program_input(&b->p, "ids", DT_I32, s, whole),
+                            .targets = program_input(&b->p, "targets", DT_I32, s, whole),
+                            .positions = program_input(&b->p, "positions", DT_I32, s, whole),
+                            .starts = program_input(&b->p, "starts", DT_I32, s, whole) };
 }
 
 static void inputs_fill(struct bench *b, const struct inputs *in)
@@ -36,8 +37,10 @@ static void inputs_fill(struct bench *b, const struct inputs *in)
     struct philox_stream random = philox_stream_make(3, "ids");
 
     for (int64_t i = 0; i < B * S; i++) {
-        int32_t id = (int32_t)philox_below(&random, (uint64_t)i, V), start = i % S >= 2 && i / S == 1 ? 2 : 0;
-        int32_t target = i % S == S - 1 || i == 1 ? -1 : (int32_t)philox_below(&random, (uint64_t)(100 + i), V);
+        int32_t id = (int32_t)philox_below(&random, (uint64_t)i, V),
+                start = i % S >= 2 && i / S == 1 ? 2 : 0;
+        int32_t target =
+            i % S == S - 1 || i == 1 ? -1 : (int32_t)philox_below(&random, (uint64_t)(100 + i), V);
         int32_t position = (int32_t)(i % S) - start;
 
         device_write(&b->d, &b->p, in->ids, i, 1, &id);
@@ -61,7 +64,8 @@ static double loss_of(struct bench *b, val y, val c)
 
 static double difference(struct bench *b, val y, val c, int64_t i)
 {
-    static const double at[] = { -2, -1, 1, 2 }, weight[] = { 1.0 / 12, -8.0 / 12, 8.0 / 12, -1.0 / 12 };
+    static const double at[] = { -2, -1, 1, 2 },
+                        weight[] = { 1.0 / 12, -8.0 / 12, 8.0 / 12, -1.0 / 12 };
     double x = bench_read(b, b->flat, i), step = 1e-3, sum = 0;
 
     for (int k = 0; k < 4; k++) {
@@ -88,10 +92,11 @@ static void expect_derivative(const char *name, write_fn *write, bool scalar)
     y = write(&b, &in);
     program_keep(&b.p, y);
     if (!scalar) {
-        c = program_input(&b.p, "direction", DT_F64, program_value(&b.p, y)->shape, (struct place) { { 0 } });
+        c = program_input(&b.p, "direction", DT_F64, program_value(&b.p, y)->shape,
+                          (struct place){ { 0 } });
         program_seed(&b.p, y, c);
     }
-    EXPECT_OK(program_backward(&b.p, scalar ? y : (val) { 0 }));
+    EXPECT_OK(program_backward(&b.p, scalar ? y : (val){ 0 }));
     bench_plan(&b);
     grad = program_find(&b.p, "grad.flat");
     bench_random(&b, b.flat, "w", 0.7, b.used);
@@ -111,7 +116,8 @@ static void expect_derivative(const char *name, write_fn *write, bool scalar)
         worst = fmax(worst, fabs(want - got[i]));
         largest = fmax(largest, fabs(want));
     }
-    print_message("%-24s %lld numbers, worst difference %.1e of the largest\n", name, (long long)b.used, worst / largest);
+    print_message("%-24s %lld numbers, worst difference %.1e of the largest\n", name,
+                  (long long)b.used, worst / largest);
     assert_true(largest > 0.01);
     assert_true(worst <= 1e-6 * largest);
     free(got);
@@ -123,7 +129,8 @@ static void expect_derivative(const char *name, write_fn *write, bool scalar)
 static val write_linear(struct bench *b, const struct inputs *in)
 {
     val x = bench_weight(b, "x", shape_3(B, S, D));
-    val w[3] = { bench_weight(b, "w0", shape_2(5, D)), bench_weight(b, "w1", shape_2(3, D)), bench_weight(b, "w2", shape_2(1, D)) };
+    val w[3] = { bench_weight(b, "w0", shape_2(5, D)), bench_weight(b, "w1", shape_2(3, D)),
+                 bench_weight(b, "w2", shape_2(1, D)) };
 
     (void)in;
     return op_linear(&b->p, "y", x, w, 3);
@@ -131,7 +138,8 @@ static val write_linear(struct bench *b, const struct inputs *in)
 
 static val write_bias(struct bench *b, const struct inputs *in)
 {
-    val x = bench_weight(b, "x", shape_3(B, S, D)), w[2] = { bench_weight(b, "b0", shape_1(3)), bench_weight(b, "b1", shape_1(5)) };
+    val x = bench_weight(b, "x", shape_3(B, S, D)),
+        w[2] = { bench_weight(b, "b0", shape_1(3)), bench_weight(b, "b1", shape_1(5)) };
 
     (void)in;
     return op_bias(&b->p, "y", x, w, 2);
@@ -160,19 +168,22 @@ static val write_rmsnorm(struct bench *b, const struct inputs *in)
 
 static val write_rope(struct bench *b, const struct inputs *in)
 {
-    val x = bench_weight(b, "x", shape_3(B, S, (H + G) * HEAD)), angles = op_rope_angles(&b->p, "angles", in->positions, freq, HEAD);
+    val x = bench_weight(b, "x", shape_3(B, S, (H + G) * HEAD)),
+        angles = op_rope_angles(&b->p, "angles", in->positions, freq, HEAD);
 
     return op_rope(&b->p, "y", x, angles, H, HEAD);
 }
 
 static val write_attention(struct bench *b, const struct inputs *in)
 {
-    return op_attention(&b->p, "y", bench_weight(b, "qkv", shape_3(B, S, (H + 2 * G) * HEAD)), in->starts, H, G, HEAD, 0);
+    return op_attention(&b->p, "y", bench_weight(b, "qkv", shape_3(B, S, (H + 2 * G) * HEAD)),
+                        in->starts, H, G, HEAD, 0);
 }
 
 static val write_attention_window(struct bench *b, const struct inputs *in)
 {
-    return op_attention(&b->p, "y", bench_weight(b, "qkv", shape_3(B, S, (H + 2 * G) * HEAD)), in->starts, H, G, HEAD, 2);
+    return op_attention(&b->p, "y", bench_weight(b, "qkv", shape_3(B, S, (H + 2 * G) * HEAD)),
+                        in->starts, H, G, HEAD, 2);
 }
 
 static val write_swiglu(struct bench *b, const struct inputs *in)
@@ -188,7 +199,8 @@ static val write_head(struct bench *b, const struct inputs *in)
     return op_head(&b->p, x, w, in->targets, 0, V);
 }
 
-/* Something behind the head's loss keeps the backward pass from fusing: the derivative forms the logits anew. */
+/* Something behind the head's loss keeps the backward pass from fusing: the derivative forms the
+ * logits anew. */
 static val write_head_unfused(struct bench *b, const struct inputs *in)
 {
     val x = bench_weight(b, "x", shape_3(B, S, D)), w = bench_weight(b, "w", shape_2(V, D));

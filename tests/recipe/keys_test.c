@@ -1,4 +1,5 @@
-/* The key table in itself, and docs/keys.md against it. ROUX_WRITE_DOCS=1 writes the page instead of comparing it. */
+/* The key table in itself, and docs/keys.md against it. ROUX_WRITE_DOCS=1 writes the page
+ * instead of comparing it. */
 #include <unistd.h>
 #include "support/expect.h"
 #include "base/file.h"

@@ -34,7 +34,8 @@ struct recipe_case {
 
 enum { CASE_OVERRIDES = 8 };
 
-/* Reads `text` as the file "r.yaml"; `overrides` end with NULL. Checks the rules for `ranks` ranks unless that is -1. */
+/* Reads `text` as the file "r.yaml"; `overrides` end with NULL. Checks the rules for `ranks`
+ * ranks unless that is -1. */
 static inline void case_read(struct recipe_case *c, const char *text, const char *const *overrides,
                              int ranks)
 {

@@ -82,7 +82,8 @@ static void a_full_disk_is_an_error(void **state)
     struct tensor_writer w;
 
     (void)state;
-    /* The limit on a file's size stands for a full disk: the same calls fail, the reason differs. */
+    /* The limit on a file's size stands for a full disk: the same calls fail, the reason
+     * differs. */
     signal(SIGXFSZ, SIG_IGN);
     getrlimit(RLIMIT_FSIZE, &before);
     small = before;

@@ -1,5 +1,6 @@
 /*
- * Tiny llamas for tests of whole programs: a spec, a mesh (real or imagined), learn with its gradient, rows from a seed.
+ * Tiny llamas for tests of whole programs: a spec, a mesh (real or imagined), learn with its
+ * gradient, rows from a seed.
  */
 #ifndef ROUX_TESTS_SUPPORT_TINY_H
 #define ROUX_TESTS_SUPPORT_TINY_H
@@ -39,7 +40,7 @@ static inline void tiny_write(struct tiny *t, const struct tiny_options *o)
 {
     int size[AXIS_COUNT];
 
-    *t = (struct tiny) { .B = o->B, .S = o->S };
+    *t = (struct tiny){ .B = o->B, .S = o->S };
     for (int a = 0; a < AXIS_COUNT; a++) {
         size[a] = o->size[a] == 0 ? 1 : o->size[a];
     }
@@ -90,8 +91,8 @@ static inline void tiny_close(struct tiny *t)
     arena_release(&t->arena);
 }
 
-/* Row `row` of an endless set goes to slot `slot`: every third row has two documents, every fourth is padded, every fifth has no
- * target. */
+/* Row `row` of an endless set goes to slot `slot`: every third row has two documents, every
+ * fourth is padded, every fifth has no target. */
 static inline void tiny_row(struct tiny *t, int64_t slot, int64_t row)
 {
     struct philox_stream s = philox_stream_make(5, "tiny rows");
@@ -116,7 +117,7 @@ static inline void tiny_zero_gradients(struct tiny *t)
 {
     for (int i = 1; i < t->p.value_count; i++) {
         if (t->p.values[i].role == ROLE_GRAD) {
-            device_fill_zero(&t->d, &t->p, (val) { i });
+            device_fill_zero(&t->d, &t->p, (val){ i });
         }
     }
 }

@@ -1,13 +1,14 @@
 /*
  * compare_tensors A B [--tolerance X] [--bits] [--prefix P]
  *
- * A and B are safetensors files or model folders. Both must hold the same names, shapes and numbers: for every tensor the
- * largest difference is divided by the largest magnitude in A's tensor, and no quotient may be beyond X (0 if it is not
- * given). --bits asks for the same types and the same bytes instead. --prefix looks only at names that begin with P.
+ * A and B are safetensors files or model folders. Both must hold the same names, shapes and
+ * numbers: for every tensor the largest difference is divided by the largest magnitude in A's
+ * tensor, and no quotient may be beyond X (0 if it is not given). --bits asks for the same types
+ * and the same bytes instead. --prefix looks only at names that begin with P.
  *
- * Prints a line for each tensor that is missing or differs in shape or type, one for the worst of the others, and the
- * count. Exit code 0 if all agree, 1 if not or if there was nothing to compare, 2 if it was called wrongly or a file could
- * not be read.
+ * Prints a line for each tensor that is missing or differs in shape or type, one for the worst of
+ * the others, and the count. Exit code 0 if all agree, 1 if not or if there was nothing to compare,
+ * 2 if it was called wrongly or a file could not be read.
  */
 #include <math.h>
 #include <stdio.h>
@@ -92,8 +93,8 @@ static status compare_bits(const struct comparison *c, const struct tensor_entry
     return OK;
 }
 
-/* The largest difference and the largest magnitude of x; a NaN on one side alone, or two unlike infinities, differ
- * without bound. */
+/* The largest difference and the largest magnitude of x; a NaN on one side alone, or two unlike
+ * infinities, differ without bound. */
 static status compare_values(const struct comparison *c, const struct tensor_entry *x,
                              const struct tensor_entry *y, double *quotient)
 {

@@ -1,10 +1,11 @@
 /*
  * golden_casts DIR: bit for bit, the casts between float and the 16-bit floats.
  *
- * DIR, or DIR/bf16, holds casts.safetensors: `x` F32 and `bits` I16, the bf16 of each x (the golden sets of fine-tuning);
- * where it also has `f16_bits`, those are the binary16. Beside it matmul.safetensors, if it is there: NAME.a [M, K] and
- * NAME.b [K, N] in BF16, multiplied here with plain loops that widen and sum in float, must agree with NAME.c_f64 to
- * K 2^-24 NAME.sum_abs, and rounded to bf16 with NAME.c_bf16 to one unit.
+ * DIR, or DIR/bf16, holds casts.safetensors: `x` F32 and `bits` I16, the bf16 of each x (the golden
+ * sets of fine-tuning); where it also has `f16_bits`, those are the binary16. Beside it
+ * matmul.safetensors, if it is there: NAME.a [M, K] and NAME.b [K, N] in BF16, multiplied here with
+ * plain loops that widen and sum in float, must agree with NAME.c_f64 to K 2^-24 NAME.sum_abs, and
+ * rounded to bf16 with NAME.c_bf16 to one unit.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /*
- * golden_datasets DIR: every folder that DIR/expected.jsonl names in json, json_bad and choice is read or refused as it says:
- * number of rows, sums, SHA-256 over all rows, first and last row; for refusals the file, line, row and column of the
- * message. Other forms, preference pairs and folders that are not there are skipped by name.
+ * golden_datasets DIR: every folder that DIR/expected.jsonl names in json, json_bad and choice is
+ * read or refused as it says: number of rows, sums, SHA-256 over all rows, first and last row; for
+ * refusals the file, line, row and column of the message. Other forms, preference pairs and folders
+ * that are not there are skipped by name.
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -34,7 +35,8 @@ static void add_list(struct text *t, const char *name, const int32_t *values, in
     text_add_char(t, ']');
 }
 
-/* A row in the form that is hashed. The mask is not kept by the reader; the cases read here have ones. */
+/* A row in the form that is hashed. The mask is not kept by the reader; the cases read here have
+ * ones. */
 static void add_row(struct sums *sums, const struct row *row)
 {
     struct text t = { 0 };

@@ -1,10 +1,10 @@
 /*
- * golden_safetensors DIR: every file that DIR/expected.jsonl names is read or refused as it says: verdict, metadata, place
- * of the data, names, dtypes, shapes, offsets, SHA-256 of the bytes, values after conversion to F64 or
- * I64 (or U64).
+ * golden_safetensors DIR: every file that DIR/expected.jsonl names is read or refused as it says:
+ * verdict, metadata, place of the data, names, dtypes, shapes, offsets, SHA-256 of the bytes,
+ * values after conversion to F64 or I64 (or U64).
  *
- * jansson has no integers above 2^63, so all numbers of expected.jsonl are read as doubles; what that cannot tell apart
- * beyond 2^53, the SHA-256 does.
+ * jansson has no integers above 2^63, so all numbers of expected.jsonl are read as doubles; what
+ * that cannot tell apart beyond 2^53, the SHA-256 does.
  */
 #include <jansson.h>
 #include <math.h>

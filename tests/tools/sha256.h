@@ -1,6 +1,6 @@
 /*
- * SHA-256 for the golden tools alone: expected.jsonl gives it, and the program itself has no use for it.
- * Source: FIPS 180-4.
+ * SHA-256 for the golden tools alone: expected.jsonl gives it, and the program itself has no use
+ * for it. Source: FIPS 180-4.
  */
 #ifndef ROUX_TESTS_SHA256_H
 #define ROUX_TESTS_SHA256_H

@@ -1,7 +1,9 @@
 /*
- * n ranks against one. Every mesh of this many ranks trains 5 steps (accumulation 3; tied and untied; masked, padded and packed
- * rows); beside it each rank trains the same global batches alone. In 64 losses, norms, gradients of the last step and weights
- * must agree within 1e-11 (largest difference / largest entry); in 32 meshes without tensor parallelism must agree to the bit.
+ * n ranks against one. Every mesh of this many ranks trains 5 steps (accumulation 3; tied and
+ * untied; masked, padded and packed rows); beside it each rank trains the same global batches
+ * alone. In 64 losses, norms, gradients of the last step and weights must agree within 1e-11
+ * (largest difference / largest entry); in 32 meshes without tensor parallelism must agree to the
+ * bit.
  */
 #include <math.h>
 #include <unistd.h>
@@ -65,14 +67,15 @@ static void collect(struct trainer *t, struct kept *k, int kind, const char *pre
 {
     k->kind = kind;
     k->tensors = 0;
-    EXPECT_OK(weights_collect(t->programs.model.weights, &t->device, &t->programs.learn, prefix, keep_tensor, k));
+    EXPECT_OK(weights_collect(t->programs.model.weights, &t->device, &t->programs.learn, prefix,
+                              keep_tensor, k));
 }
 
 static void train(const struct train_spec *s, struct comm *c, struct kept *k)
 {
     struct trainer t;
 
-    *k = (struct kept) { .width = dtype_bytes(s->real) };
+    *k = (struct kept){ .width = dtype_bytes(s->real) };
     EXPECT_OK(trainer_open(&t, s, c));
     for (int i = 0; i < STEPS; i++) {
         struct step_report r;
@@ -117,7 +120,8 @@ static void expect_same_bits(const struct kept *a, const struct kept *b)
     assert_memory_equal(a->norm, b->norm, sizeof a->norm);
     for (int kind = 0; kind < 2; kind++) {
         for (int i = 0; i < a->tensors; i++) {
-            assert_memory_equal(a->tensor[kind][i], b->tensor[kind][i], (size_t)a->count[i] * a->width);
+            assert_memory_equal(a->tensor[kind][i], b->tensor[kind][i],
+                                (size_t)a->count[i] * a->width);
         }
     }
 }
@@ -137,8 +141,9 @@ static void compare(const struct mesh_case *m, const struct kept *a, const struc
         }
     }
     if (world.rank == 0) {
-        print_message("T%d S%d R%d %s %s%s%s: worst difference %.1e%s\n", m->T, m->S, m->R, m->real == DT_F64 ? "64" : "32",
-                      m->tied ? "tied" : "untied", m->recompute ? " recompute" : "", m->regather ? " regather" : "", worst,
+        print_message("T%d S%d R%d %s %s%s%s: worst difference %.1e%s\n", m->T, m->S, m->R,
+                      m->real == DT_F64 ? "64" : "32", m->tied ? "tied" : "untied",
+                      m->recompute ? " recompute" : "", m->regather ? " regather" : "", worst,
                       m->T == 1 ? ", to the bit" : "");
     }
     if (m->T == 1) {
@@ -166,14 +171,20 @@ static void run_case(const struct mesh_case *m)
 
 static void ranks_agree_with_one(void **state)
 {
-    static const int meshes[][3] = { { 2, 1, 1 }, { 1, 2, 1 }, { 1, 1, 2 }, { 2, 2, 1 }, { 1, 2, 2 }, { 2, 1, 2 },
+    static const int meshes[][3] = { { 2, 1, 1 }, { 1, 2, 1 }, { 1, 1, 2 },
+                                     { 2, 2, 1 }, { 1, 2, 2 }, { 2, 1, 2 },
                                      { 4, 1, 1 }, { 1, 4, 1 }, { 1, 1, 4 } };
     int ran = 0;
 
     (void)state;
     for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
         for (int variant = 0; variant < 4; variant++) {
-            struct mesh_case m = { meshes[i][0], meshes[i][1], meshes[i][2], variant & 1, variant & 1, !(variant & 1),
+            struct mesh_case m = { meshes[i][0],
+                                   meshes[i][1],
+                                   meshes[i][2],
+                                   variant & 1,
+                                   variant & 1,
+                                   !(variant & 1),
                                    variant & 2 ? DT_F64 : DT_F32 };
 
             /* Two key/value heads do not split over four. */
@@ -189,12 +200,15 @@ static void ranks_agree_with_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(ranks_agree_with_one) };
-    struct collective name = { .kind = COMM_BROADCAST, .dtype = DT_U8, .out = folder, .n = sizeof folder };
+    struct collective name = {
+        .kind = COMM_BROADCAST, .dtype = DT_U8, .out = folder, .n = sizeof folder
+    };
     int failed;
 
     EXPECT_OK(comm_world(&world));
     if (world.rank == 0) {
-        snprintf(folder, sizeof folder, "%s/roux-ranks-XXXXXX", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+        snprintf(folder, sizeof folder, "%s/roux-ranks-XXXXXX",
+                 getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
         assert_non_null(mkdtemp(folder));
         tiny_write_rows(folder, false);
     }

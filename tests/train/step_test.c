@@ -1,4 +1,5 @@
-/* The step's promises on one rank: what changes nothing, what is skipped and named, and what the schedule says. */
+/* The step's promises on one rank: what changes nothing, what is skipped and named, and what the
+ * schedule says. */
 #include <fcntl.h>
 #include <math.h>
 #include <unistd.h>
@@ -12,7 +13,8 @@ static const char *dirs[1];
 static int make_folder(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "%s/roux-step-XXXXXX", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+    snprintf(folder, sizeof folder, "%s/roux-step-XXXXXX",
+             getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
     dirs[0] = folder;
     return mkdtemp(folder) == NULL;
 }
@@ -42,7 +44,7 @@ static void *state_bytes(const struct trainer *t, size_t *length)
         size_t bytes = (size_t)shape_count(&v->shape) * dtype_bytes(v->dtype);
 
         if (v->role == ROLE_WEIGHT || strncmp(v->name, "moment", 6) == 0) {
-            memcpy(all + *length, device_bytes(&t->device, p, (val) { i }), bytes);
+            memcpy(all + *length, device_bytes(&t->device, p, (val){ i }), bytes);
             *length += bytes;
         }
     }
@@ -134,7 +136,8 @@ static void a_row_with_a_loss_that_is_not_finite_is_skipped_and_named(void **sta
     {
         struct philox_stream ids = philox_stream_make(9, "rows");
 
-        device_write(&t.device, &t.programs.update, root, philox_below(&ids, 6 * TINY_WIDTH, TINY_VOCAB) * s.model.width, 1, &nan);
+        device_write(&t.device, &t.programs.update, root,
+                     philox_below(&ids, 6 * TINY_WIDTH, TINY_VOCAB) * s.model.width, 1, &nan);
     }
     before = state_bytes(&t, &length);
     log = step_and_log(&t, &r);
@@ -167,21 +170,24 @@ static void a_gradient_that_is_not_finite_names_the_first_bad_value(void **state
     tiny_write_rows(folder, false);
     tiny_spec(&s, dirs, DT_F32, 2, 9);
     open_trainer(&t, &s, &one);
-    /* The head's rows of two words are so large that the losses stay finite and the gradient of what feeds the head does not. */
+    /* The head's rows of two words are so large that the losses stay finite and the gradient of
+     * what feeds the head does not. */
     g = &t.programs.model.weights->segments[0];
     root = program_find(&t.programs.update, "weight.root");
     for (int i = 0; i < g->count; i++) {
         for (int64_t row = 0; g->parts[i].kind == PART_HEAD && row < TINY_VOCAB; row++) {
             float signed_huge = row % 2 == 0 ? huge : -huge;
 
-            device_write(&t.device, &t.programs.update, root, g->parts[i].at + row * s.model.width + 3, 1, &signed_huge);
+            device_write(&t.device, &t.programs.update, root,
+                         g->parts[i].at + row * s.model.width + 3, 1, &signed_huge);
         }
     }
     before = state_bytes(&t, &length);
     log = step_and_log(&t, &r);
     assert_true(r.skipped);
     assert_non_null(strstr(log, "step 1 is skipped"));
-    assert_true(strstr(log, "the first value that is not finite is ") != NULL || strstr(log, "its loss is not finite") != NULL);
+    assert_true(strstr(log, "the first value that is not finite is ") != NULL ||
+                strstr(log, "its loss is not finite") != NULL);
     expect_state(&t, before, length, true);
     free(before);
     trainer_close(&t);
@@ -212,7 +218,7 @@ static void a_usable_step_changes_weights_and_zeroes_gradients(void **state)
         for (int64_t k = 0; v->role == ROLE_GRAD && k < shape_count(&v->shape); k++) {
             double x;
 
-            device_read(&t.device, &t.programs.learn, (val) { i }, k, 1, &x);
+            device_read(&t.device, &t.programs.learn, (val){ i }, k, 1, &x);
             assert_true(x == 0);
         }
     }
@@ -258,8 +264,12 @@ static void schedule_follows_its_vectors(void **state)
 /* Vectors of the reference's formula. */
 static void tflops_follow_their_vectors(void **state)
 {
-    struct model_spec small = { .width = 1024, .heads = 16, .groups = 16, .layers = 24, .ffn = 4096, .vocab = 50000 };
-    struct model_spec llama = { .width = 4096, .heads = 32, .groups = 8, .layers = 32, .ffn = 14336, .vocab = 128256 };
+    struct model_spec small = {
+        .width = 1024, .heads = 16, .groups = 16, .layers = 24, .ffn = 4096, .vocab = 50000
+    };
+    struct model_spec llama = {
+        .width = 4096, .heads = 32, .groups = 8, .layers = 32, .ffn = 14336, .vocab = 128256
+    };
 
     (void)state;
     assert_true(fabs(metrics_tflops(&small, 1000, 1024, 1, 8) - 309.904539648) < 1e-9);
@@ -269,10 +279,14 @@ static void tflops_follow_their_vectors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_step_without_targets_changes_nothing, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_row_with_a_loss_that_is_not_finite_is_skipped_and_named, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_gradient_that_is_not_finite_names_the_first_bad_value, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_usable_step_changes_weights_and_zeroes_gradients, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_step_without_targets_changes_nothing, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_row_with_a_loss_that_is_not_finite_is_skipped_and_named,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_gradient_that_is_not_finite_names_the_first_bad_value,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_usable_step_changes_weights_and_zeroes_gradients,
+                                        make_folder, remove_folder),
         cmocka_unit_test(schedule_follows_its_vectors),
         cmocka_unit_test(tflops_follow_their_vectors),
     };

@@ -1,6 +1,6 @@
 /*
- * golden_models DIR: what the parts of the tool share. DIR's form is described in the README that comes with such sets
- * ("Golden model data").
+ * golden_models DIR: what the parts of the tool share. DIR's form is described in the README that
+ * comes with such sets ("Golden model data").
  *
  *   main.c       the walk over the set, and the count
  *   check.c      a line a check; figures; tolerances; reading tensors and JSON
@@ -33,18 +33,20 @@ struct golden {
 
 /* ---- check.c ---- */
 
-/* The README's table of tolerances, one column each; all relative but logits and the final weights. */
+/* The README's table of tolerances, one column each; all relative but logits and the final
+ * weights. */
 struct tolerances {
     double logits, loss, gradient, step_loss, step_norm, final_rms, final_max;
-    double kernel,
-        kernel_factor; /* the larger of `kernel` and kernel_factor times the operation's own f32_error_rel */
-    double
-        final_factor; /* final_max likewise, with the tensor's entry in final_max_abs_by_tensor */
+    /* the larger of `kernel` and kernel_factor times the operation's own f32_error_rel */
+    double kernel, kernel_factor;
+    /* final_max likewise, with the tensor's entry in final_max_abs_by_tensor */
+    double final_factor;
 };
 
 const struct tolerances *tolerances_of(enum dtype real);
 
-/* The figure that comes nearest to its tolerance, or is farthest beyond. A zeroed struct has seen none. */
+/* The figure that comes nearest to its tolerance, or is farthest beyond. A zeroed struct has
+ * seen none. */
 struct worst {
     double figure, tolerance;
     const char *at; /* borrowed */
@@ -67,7 +69,8 @@ double largest_difference(const double *x, const double *y,
 double relative(double found, double truth); /* 0 if both are 0 */
 const char *real_name(enum dtype real);      /* "32", "64" */
 
-/* A whole tensor as doubles. ERR_MISSING, or ERR_FORMAT if it has not `count` elements (-1: any number). */
+/* A whole tensor as doubles. ERR_MISSING, or ERR_FORMAT if it has not `count` elements (-1: any
+ * number). */
 MUST_USE status tensor_take(const struct tensor_file *f, struct arena *a, const char *name,
                             int64_t count, double **out);
 

@@ -1,14 +1,17 @@
 /*
  * golden_models DIR
  *
- * Checks this build against a directory of golden model data, whatever its seeds and shapes: for each case of a family that
- * is built logits, loss and gradients, greedy tokens and 20 optimizer steps; then single operations and the learning-rate
- * schedule. The README of such a directory says what its files hold and how near one must come; in double and in float.
+ * Checks this build against a directory of golden model data, whatever its seeds and shapes: for
+ * each case of a family that is built logits, loss and gradients, greedy tokens and 20 optimizer
+ * steps; then single operations and the learning-rate schedule. The README of such a directory says
+ * what its files hold and how near one must come; in double and in float.
  *
- * A line a check: figure, tolerance, place of the worst. The last line is "N passed, N failed, N skipped". Exit code 0 if
- * nothing failed and something passed, 1 if not, 2 if it was called wrongly or DIR is no such directory.
+ * A line a check: figure, tolerance, place of the worst. The last line is "N passed, N failed, N
+ * skipped". Exit code 0 if nothing failed and something passed, 1 if not, 2 if it was called
+ * wrongly or DIR is no such directory.
  *
- * The optimizer steps are those of the program itself: $ROUX_PROGRAM, or else ../roux beside this tool's folder.
+ * The optimizer steps are those of the program itself: $ROUX_PROGRAM, or else ../roux beside this
+ * tool's folder.
  */
 #include "tools/golden_models/golden.h"
 

@@ -6,7 +6,8 @@
 #include "model/model.h"
 #include "program/device.h"
 
-/* `learn` for loss and gradients, as training has it, and `judge` for the logits, which learn never forms whole. */
+/* `learn` for loss and gradients, as training has it, and `judge` for the logits, which learn
+ * never forms whole. */
 struct machine {
     struct comm alone;
     struct mesh mesh;

@@ -21,8 +21,8 @@ enum { OP_THREADS = 2 };
 #define FOR_TEAM(t) for (struct team t = { 0, OP_THREADS }; (t).thread < OP_THREADS; (t).thread++)
 
 /*
- * Tensor <operation>.<what> in the kernel's number type; `rank` pointers to extents follow: one that is 0 is learned, another
- * must be met.
+ * Tensor <operation>.<what> in the kernel's number type; `rank` pointers to extents follow: one
+ * that is 0 is learned, another must be met.
  */
 MUST_USE status op_read(struct op_case *o, const char *what, void **out, int rank, ...);
 MUST_USE status op_doubles(struct op_case *o, const char *what, int64_t count,

@@ -54,7 +54,8 @@ static void head_whole(struct op_case *o, struct head_args *a)
     }
 }
 
-/* Two slices, as two ranks of a split vocabulary have it: statistics, merging, two derivatives that are added. */
+/* Two slices, as two ranks of a split vocabulary have it: statistics, merging, two derivatives
+ * that are added. */
 static void head_in_slices(struct op_case *o, const struct head_args *whole)
 {
     int64_t T = whole->S, V = whole->rows, cut = V / 2;

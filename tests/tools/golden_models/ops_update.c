@@ -1,4 +1,5 @@
-/* Operations of an update: adamw; clip, the norm over several gradients and the factor, as the program `update` forms them. */
+/* Operations of an update: adamw; clip, the norm over several gradients and the factor, as the
+ * program `update` forms them. */
 #include "tools/golden_models/ops.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /*
- * The optimizer steps of a case by the program itself: rows as a data folder, a recipe, `roux train`, its metrics.jsonl and
- * its export. The float run finds documents by position_ids alone, the double run by document_ids.
+ * The optimizer steps of a case by the program itself: rows as a data folder, a recipe, `roux
+ * train`, its metrics.jsonl and its export. The float run finds documents by position_ids alone,
+ * the double run by document_ids.
  */
 #include "tools/golden_models/golden.h"
 
@@ -15,8 +16,6 @@
 #include "base/text.h"
 
 static const double RATE_TOLERANCE = 1e-14;
-
-extern char **environ;
 
 struct run {
     struct golden *g;
