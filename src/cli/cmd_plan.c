@@ -1,4 +1,5 @@
 /* roux plan: what one rank of the job will hold and compute. */
+#include <unistd.h>
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -186,6 +187,21 @@ static void print_json(const struct planning *p)
 
 /* ---- the command ---- */
 
+/* Ranks that share a machine's memory: all of a job that this machine has the cores for, else what
+ * the recipe puts on a node. */
+static int ranks_of_a_node(const struct recipe *r, int ranks)
+{
+    int64_t nodes = r->trainer.num_nodes, devices = r->trainer.devices;
+
+    if (nodes == 1 && (devices == 0 || ranks <= sysconf(_SC_NPROCESSORS_ONLN))) {
+        return ranks;
+    }
+    if (devices == 0) {
+        devices = (ranks + nodes - 1) / nodes;
+    }
+    return devices < ranks ? (int)devices : ranks;
+}
+
 static status make_plan(struct planning *p, const struct args *args, struct arena *a, bool *said)
 {
     struct recipe_words w;
@@ -204,10 +220,7 @@ static status make_plan(struct planning *p, const struct args *args, struct aren
                     "plan: --rank is %d, but the job has the ranks 0 to %d; give --ranks", p->rank,
                     p->ranks - 1);
     }
-    p->ranks_here =
-        w.recipe.trainer.num_nodes > 1
-            ? (int)((p->ranks + w.recipe.trainer.num_nodes - 1) / w.recipe.trainer.num_nodes)
-            : p->ranks;
+    p->ranks_here = ranks_of_a_node(&w.recipe, p->ranks);
     TRY(train_spec_make(&p->spec, a, &w.recipe, p->ranks));
     TRY(train_plan(&p->spec, p->rank, &p->report,
                    args_has(args, "program") && !json ? stdout : NULL));

@@ -53,9 +53,9 @@ const struct value *program_value(const struct program *p, val v)
 
 val program_find(const struct program *p, const char *name)
 {
-    for (int i = 1; i < p->value_count; i++) {
-        if (strcmp(p->values[i].name, name) == 0) {
-            return (val){ i };
+    for (int i = 0; i < p->persistent_count; i++) {
+        if (strcmp(p->values[p->persistent[i]].name, name) == 0) {
+            return (val){ p->persistent[i] };
         }
     }
     return (val){ 0 };
@@ -99,6 +99,9 @@ static val persistent(struct program *p, const char *name, enum dtype dtype, str
                        .shape = shape,
                        .place = place };
 
+    p->persistent = grown(p->arena, p->persistent, p->persistent_count, &p->persistent_room,
+                          sizeof *p->persistent);
+    p->persistent[p->persistent_count++] = p->value_count;
     return value_add(p, &v);
 }
 

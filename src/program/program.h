@@ -188,6 +188,8 @@ struct program {
     enum dtype real;
     struct value *values; /* [value_count]; value 0 is none */
     int value_count, value_room;
+    int *persistent; /* [persistent_count] ids of the values that outlive a run */
+    int persistent_count, persistent_room;
     struct node *nodes;
     int node_count, node_room;
     struct segment *segments;
@@ -338,7 +340,8 @@ int64_t program_flops(const struct program *p);
 int64_t program_wire_bytes(const struct program *p, axes over);
 
 const struct value *program_value(const struct program *p, val v);
-val program_find(const struct program *p, const char *name); /* 0 if there is none */
+/* The persistent value of that name; 0 if there is none. */
+val program_find(const struct program *p, const char *name);
 const char *op_name(enum op op);
 const char *op_math(enum op op);
 
