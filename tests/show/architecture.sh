@@ -2,6 +2,7 @@
 # Every line of "Must show" of the architecture issue: line, figure, pass or fail. Run from a clean clone after `make build`.
 #
 #   FRESH_MACHINE=path   a script that tries commands on a bare Debian 12; without it those lines are skipped
+#   FRESH_LOG=path       keeps what that run printed
 #   GOLDEN=dir           more golden sets: dir/models, dir/safetensors, dir/finetune
 #   SHORT=1              leaves out the fuzzers, the sanitizers and the interop environment
 set -u
@@ -49,7 +50,9 @@ echo "commit $(git rev-parse --short HEAD), $(grep -m 1 'model name' /proc/cpuin
 
 # ---- a bare machine ----
 if [ -n "${FRESH_MACHINE:-}" ]; then
-    "$FRESH_MACHINE" 'make demo' 'make test' >"$work/fresh" 2>&1
+    # A minimal base system lacks even make.
+    "$FRESH_MACHINE" 'apt-get update -qq && apt-get install -y -qq make' 'make demo' 'make test' >"$work/fresh" 2>&1
+    cp "$work/fresh" "${FRESH_LOG:-/dev/null}"
     for command in 'make demo' 'make test'; do
         seconds=$(sed -n "s/^== exit 0 after \([0-9]*\) s: $command\$/\1/p" "$work/fresh")
         if [ -n "$seconds" ]; then below "$command on a bare Debian 12" "$seconds" 720 s; else
