@@ -37,7 +37,8 @@ say "training"
 "$roux" train examples/demo.yaml trainer.max_steps="$steps"
 
 say "what it writes"
-"$roux" generate --model demo/model --prompt "And it came to pass" --max-new-tokens 400 --temperature 0.7 --seed 1
+printf 'And it came to pass'
+"$roux" generate --model demo/model --prompt "And it came to pass" --max-new-tokens 230 --temperature 0.7 --seed 1
 
 before=$(sed -n 's/.*"step":0,"val_loss":\([0-9.]*\).*/\1/p' demo/run/metrics.jsonl)
 after=$(sed -n 's/.*"val_loss":\([0-9.]*\).*/\1/p' demo/run/metrics.jsonl | tail -n 1)

@@ -111,6 +111,23 @@ static status open_beside(struct arena *a, const char *path, char **name, int *f
     return OK;
 }
 
+status folder_check_writable(const char *path)
+{
+    struct arena a = { 0 };
+    char *name = NULL;
+    int fd = -1;
+    status s = open_beside(&a, path_join(&a, path, "x"), &name, &fd);
+
+    if (s == OK) {
+        close(fd);
+        unlink(name);
+    } else {
+        s = fail(ERR_IO, "%s: no file can be made in it: %s", path, strerror(errno));
+    }
+    arena_release(&a);
+    return s;
+}
+
 static status fill_beside(const char *path, int fd, const void *bytes, size_t length)
 {
     struct stat old;
@@ -122,6 +139,17 @@ static status fill_beside(const char *path, int fd, const void *bytes, size_t le
     return file_sync(fd, path);
 }
 
+status file_check_target(const char *path)
+{
+    struct stat about;
+
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) {
+        return fail(ERR_IO, "%s: is %s, whose place no file may take", path,
+                    kind_of(about.st_mode));
+    }
+    return OK;
+}
+
 status file_replace(const char *path, const void *bytes, size_t length)
 {
     struct arena a = { 0 };
@@ -129,6 +157,7 @@ status file_replace(const char *path, const void *bytes, size_t length)
     int fd = -1;
     status s = OK;
 
+    TRY(file_check_target(path));
     TRY_OR(release, s, open_beside(&a, path, &beside, &fd));
     s = fill_beside(path, fd, bytes, length);
     if (close(fd) != 0 && s == OK) {

@@ -21,6 +21,10 @@ MUST_USE status file_read(struct arena *a, const char *path, size_t limit, char 
  * folder. On failure the old file is untouched and the temporary one is gone. */
 MUST_USE status file_replace(const char *path, const void *bytes, size_t length);
 
+/* May a file be put there by a rename? ERR_IO where a folder, device or pipe stands: a device's name
+ * would be taken from it. */
+MUST_USE status file_check_target(const char *path);
+
 /* All of `bytes`, at the offset; short and interrupted calls are continued. `path` is for the
  * message. */
 MUST_USE status file_write_at(int fd, const char *path, const void *bytes, size_t length,
@@ -37,6 +41,9 @@ MUST_USE status folder_make(const char *path);
 
 /* The names in a folder, sorted bytewise, without "." and "..". */
 MUST_USE status folder_list(struct arena *a, const char *path, char ***names, size_t *count);
+
+/* ERR_IO if no file can be made in the folder, which is there; leaves nothing behind. */
+MUST_USE status folder_check_writable(const char *path);
 
 /* Removes the folder and everything in it. Links are removed, not followed. Fine if it is not
  * there. */

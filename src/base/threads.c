@@ -13,9 +13,16 @@ static int number_of(const char *variable)
     return n < 1 ? 0 : n > THREADS_MOST ? THREADS_MOST : (int)n;
 }
 
+int ranks_here(void)
+{
+    int ranks = number_of("OMPI_COMM_WORLD_LOCAL_SIZE");
+
+    return ranks > 0 ? ranks : 1;
+}
+
 int threads_default(int asked)
 {
-    int ranks = number_of("OMPI_COMM_WORLD_LOCAL_SIZE"), cores = 1;
+    int cores = 1;
     cpu_set_t set;
 
     if (asked > 0) {
@@ -25,7 +32,7 @@ int threads_default(int asked)
         return number_of("OMP_NUM_THREADS");
     }
     if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        cores = CPU_COUNT(&set) / (ranks > 0 ? ranks : 1);
+        cores = CPU_COUNT(&set) / ranks_here();
     }
     return cores < 1 ? 1 : cores;
 }

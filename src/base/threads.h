@@ -6,4 +6,7 @@
  * the ranks of this machine. At least 1, at most 4,096. */
 int threads_default(int asked);
 
+/* The job's ranks on this machine, as the launcher says; at least 1. */
+int ranks_here(void);
+
 #endif

@@ -72,7 +72,7 @@ MUST_USE status checkpoint_save(const char *folder, const struct mesh *mesh,
 /* What a manifest says, without reading tensors. */
 struct checkpoint_info {
     const char *folder;
-    int64_t step;
+    int64_t step, written_ns;
     int size[AXIS_COUNT]; /* the degrees it was written under */
     const char *family, *recipe, *state;
 };
@@ -81,10 +81,16 @@ struct checkpoint_info {
  * missing, short or altered. */
 MUST_USE status checkpoint_open(struct checkpoint_info *out, struct arena *a, const char *folder);
 
+/* Is every tensor of the checkpoint one of the `names`? ERR_RECIPE naming one that is not: it would
+ * be lost without a word. */
+MUST_USE status checkpoint_check_tensors(const struct checkpoint_info *info,
+                                         const char *const *names, int count);
+
 /*
  * Fills the content's buffers from the checkpoint: every element that a slice names is found in
  * whatever slices were written (any shard degree to any; tensor degrees must agree until the issue
- * of resharding), padding is zeroed. Each block read is verified by digest first. Collective over
+ * of resharding), padding is zeroed. ERR_RECIPE where a tensor has another shape or type here, or is
+ * not in the checkpoint; ERR_FORMAT for damage. Each block read is verified by digest first. Collective over
  * the mesh's world: all ranks agree on success.
  */
 MUST_USE status checkpoint_load(const struct checkpoint_info *info, const struct mesh *mesh,
@@ -94,9 +100,11 @@ MUST_USE status checkpoint_load(const struct checkpoint_info *info, const struct
  * The newest complete checkpoint (largest step; of equal ones the later written) at `path`: itself,
  * or below it in any depth up to three (…/checkpoints, …/sharded). Damaged ones are named in a
  * warning and passed over. ERR_MISSING if there is none; ERR_FORMAT if there are some and none is
- * usable. Leftovers "*.writing" are never candidates.
+ * usable. Leftovers "*.writing" are never candidates. With `older_than` only older ones are: for a
+ * caller whom that one disappointed while it was loaded.
  */
-MUST_USE status checkpoint_find(struct checkpoint_info *out, struct arena *a, const char *path);
+MUST_USE status checkpoint_find(struct checkpoint_info *out, struct arena *a, const char *path,
+                                const struct checkpoint_info *older_than);
 
 /* Removes a checkpoint of ours: its manifest first, then the rest. Leaves files that we did not
  * write, and says so. */

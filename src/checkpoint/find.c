@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include "base/file.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/manifest.h"
@@ -40,11 +41,58 @@ status checkpoint_open(struct checkpoint_info *out, struct arena *a, const char 
     TRY(tables_check(&m, folder));
     *out = (struct checkpoint_info){ .folder = arena_text(a, folder),
                                      .step = m.step,
+                                     .written_ns = m.written_ns,
                                      .family = m.family,
                                      .recipe = m.recipe,
                                      .state = m.state };
     memcpy(out->size, m.size, sizeof out->size);
     return OK;
+}
+
+static status table_check_known(const struct table *t, const char *folder, const struct map *known)
+{
+    for (int i = 0; i < t->buffer_count; i++) {
+        for (int j = 0; j < t->buffers[i].slice_count; j++) {
+            const char *name = t->buffers[i].slices[j].tensor;
+
+            if (!map_find(known, name, NULL)) {
+                return fail(ERR_RECIPE,
+                            "%s: tensor %s of the checkpoint is no part of this model; resume with "
+                            "the model that was trained (layers, tied embeddings, biases)",
+                            folder, name);
+            }
+        }
+    }
+    return OK;
+}
+
+status checkpoint_check_tensors(const struct checkpoint_info *info, const char *const *names,
+                                int count)
+{
+    struct arena a = { 0 };
+    struct map known = { 0 };
+    struct manifest m;
+    status s;
+
+    for (int i = 0; i < count; i++) {
+        map_put(&known, names[i], NULL);
+    }
+    s = manifest_read(&m, &a, info->folder);
+    for (int w = 0; s == OK && w < layout_writers(m.size); w++) {
+        struct arena own = { 0 };
+        struct cell cell = layout_cell(m.size, w);
+        struct table t;
+
+        s = table_read(&t, &own, path_join(&own, info->folder, layout_table(&own, cell)),
+                       &m.tables[w], layout_state(&own, cell));
+        if (s == OK) {
+            s = table_check_known(&t, info->folder, &known);
+        }
+        arena_release(&own);
+    }
+    map_release(&known);
+    arena_release(&a);
+    return s;
 }
 
 struct candidate {
@@ -55,7 +103,8 @@ struct candidate {
 
 struct find {
     struct arena *arena;
-    struct candidate *newest; /* newest first */
+    const struct checkpoint_info *than; /* only older ones count; NULL: all do */
+    struct candidate *newest;           /* newest first */
     int damaged;
 };
 
@@ -82,10 +131,10 @@ static void damage_note(struct find *f, const char *folder)
 }
 
 /* A folder that has a manifest, or what only a checkpoint has: the remains of one count as
- * damage. */
+ * damage. An exported model has a folder of ours too, with neither. */
 static bool is_candidate(struct find *f, const char *folder)
 {
-    return file_is_folder(path_join(f->arena, folder, LAYOUT_OWN)) ||
+    return file_is_there(path_join(f->arena, folder, LAYOUT_MANIFEST)) ||
            file_is_folder(path_join(f->arena, folder, "tp0_ep0"));
 }
 
@@ -101,7 +150,11 @@ static status candidate_read(struct find *f, const char *folder)
     }
     TRY(s);
     *c = (struct candidate){ .folder = folder, .step = m.step, .written_ns = m.written_ns };
-    candidate_put(f, c);
+    if (f->than == NULL ||
+        is_newer(&(struct candidate){ .step = f->than->step, .written_ns = f->than->written_ns },
+                 c)) {
+        candidate_put(f, c);
+    }
     return OK;
 }
 
@@ -174,10 +227,11 @@ static status find_with(struct find *f, struct checkpoint_info *out, struct aren
     return newest_open(f, out, a, path);
 }
 
-status checkpoint_find(struct checkpoint_info *out, struct arena *a, const char *path)
+status checkpoint_find(struct checkpoint_info *out, struct arena *a, const char *path,
+                       const struct checkpoint_info *older_than)
 {
     struct arena own = { 0 };
-    struct find f = { .arena = &own };
+    struct find f = { .arena = &own, .than = older_than };
     status s;
 
     *out = (struct checkpoint_info){ 0 };

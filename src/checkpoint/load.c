@@ -129,12 +129,12 @@ static status explain(struct load *l, const struct slice *want, const struct pie
     bool found = false;
 
     if (!first) {
-        return fail(ERR_FORMAT, "%s: tensor %s (%s) is not in the checkpoint", l->folder,
+        return fail(ERR_RECIPE, "%s: tensor %s (%s) is not in the checkpoint", l->folder,
                     want->tensor, want->kind);
     }
     if (first->slice->rank != want->rank ||
         !extents_same(first->slice->shape, want->shape, want->rank)) {
-        return fail(ERR_FORMAT,
+        return fail(ERR_RECIPE,
                     "%s: tensor %s (%s) has the shape %s in the checkpoint; here it has %s",
                     l->folder, want->tensor, want->kind,
                     shape_text(l->arena, first->slice->shape, first->slice->rank),
@@ -204,7 +204,7 @@ static status slice_find(struct load *l, const struct checkpoint_buffer *b,
             return explain(l, want, first, at);
         }
         if (p->buffer->dtype != b->dtype) {
-            return fail(ERR_FORMAT, "%s: tensor %s (%s) is stored as %s; here it is %s", l->folder,
+            return fail(ERR_RECIPE, "%s: tensor %s (%s) is stored as %s; here it is %s", l->folder,
                         want->tensor, want->kind, dtype_name(p->buffer->dtype),
                         dtype_name(b->dtype));
         }

@@ -36,6 +36,9 @@ static status list_files(struct arena *a, const char *folder, struct folder_file
     char **all;
     size_t count;
 
+    if (file_is_there(folder) && !file_is_folder(folder)) {
+        return fail(ERR_FORMAT, "%s: is a file; the folder that holds it is needed", folder);
+    }
     TRY(folder_list(a, folder, &all, &count));
     *out = (struct folder_files){ .names = arena_take_array(a, count, sizeof *out->names) };
     for (size_t i = 0; i < count; i++) {

@@ -115,6 +115,24 @@ status export_open(struct export *e, struct arena *a, const struct weights *w,
     return OK;
 }
 
+status weights_export_check(const struct weights *w, const char *folder, enum dtype dtype,
+                            int64_t limit)
+{
+    struct arena a = { 0 };
+    struct export e = { .arena = &a, .dtype = dtype };
+    status result;
+
+    list_parts(&e, w);
+    plan_files(&e, (uint64_t)(limit == 0 ? limit_default : limit));
+    TRY_OR(release, result, export_folder_name(&a, folder, &e.target));
+    TRY_OR(release, result, export_folder_check(&a, e.target));
+    TRY_OR(release, result, folder_check_writable(path_folder(&a, e.target)));
+    result = space_check(&e);
+release:
+    arena_release(&a);
+    return result;
+}
+
 void export_abandon(struct export *e)
 {
     tensor_writer_abandon(&e->writer);

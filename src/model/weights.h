@@ -125,4 +125,9 @@ MUST_USE status weights_export(const struct weights *w, const struct model_spec 
                                const struct device *d, const struct program *p, const char *folder,
                                enum dtype dtype, int64_t limit);
 
+/* Would an export to the folder fail now? For one rank, before the work: the name is taken, no file
+ * can be made beside it, there is no room. Makes the folder above it. */
+MUST_USE status weights_export_check(const struct weights *w, const char *folder, enum dtype dtype,
+                                     int64_t limit);
+
 #endif

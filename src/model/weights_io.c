@@ -98,6 +98,10 @@ static status entry_fits(const struct tensor_folder *f, const struct tensor_entr
 {
     const char *path = f->files[e->file].path;
 
+    if (e->dtype != DT_F32 && e->dtype != DT_BF16 && e->dtype != DT_F16 && e->dtype != DT_F64) {
+        return fail(ERR_FORMAT, "%s: tensor %s is stored as %s; weights are F32, BF16, F16 or F64",
+                    path, e->name, dtype_name(e->dtype));
+    }
     if (e->rank != q->rank || e->shape[0] != q->whole[0] ||
         (q->rank == 2 && e->shape[1] != q->whole[1])) {
         char have[96] = "", want[96];

@@ -19,6 +19,8 @@ enum { HEADER_LIMIT = 100000000 };
 
 status tensor_writer_open(struct tensor_writer *w, struct arena *a, const char *path)
 {
+    *w = (struct tensor_writer){ .fd = -1 };
+    TRY(file_check_target(path));
     *w = (struct tensor_writer){ .path = arena_text(a, path), .fd = -1, .arena = a };
     /* A name that is taken belongs to another writer or to a run that was stopped: leave it and
      * take the next. */
@@ -26,8 +28,8 @@ status tensor_writer_open(struct tensor_writer *w, struct arena *a, const char *
         w->temporary = arena_format(a, "%s.partial-%ld-%d", path, (long)getpid(), number);
         w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (w->fd < 0 && errno != EEXIST) {
-            status s = fail(errno == ENOENT ? ERR_MISSING : ERR_IO, "%s: %s", w->temporary,
-                            strerror(errno));
+            status s = fail(errno == ENOENT ? ERR_MISSING : ERR_IO,
+                            "%s: no file can be made in its folder: %s", path, strerror(errno));
 
             *w = (struct tensor_writer){ .fd = -1 };
             return s;

@@ -50,7 +50,7 @@ static struct checkpoint_buffer buffer_of(const struct trainer *t, struct arena 
                                        .slice_count = count };
 }
 
-static void content_of(const struct trainer *t, struct arena *a, struct checkpoint_content *c)
+void trainer_content(const struct trainer *t, struct arena *a, struct checkpoint_content *c)
 {
     static const char *const kinds[] = { "weight", "moment1", "moment2" };
     int segments = t->programs.model.weights->count;
@@ -90,67 +90,6 @@ static const char *state_text(const struct trainer *t, struct arena *a)
     return kept;
 }
 
-static status count_of(const struct checkpoint_info *info, const json_t *v, const char *key,
-                       int64_t *out)
-{
-    if (!json_is_integer(v) || json_integer_value(v) < 0) {
-        return fail(ERR_FORMAT, "%s: the state's %s is not a count", info->folder, key);
-    }
-    *out = json_integer_value(v);
-    return OK;
-}
-
-static void compare_schedule(const struct trainer *t, const json_t *s)
-{
-    const struct schedule *now = &t->spec->schedule;
-
-    if (json_number_value(json_object_get(s, "lr")) != now->lr ||
-        json_number_value(json_object_get(s, "min_lr")) != now->min_lr ||
-        json_integer_value(json_object_get(s, "warmup")) != now->warmup ||
-        json_integer_value(json_object_get(s, "constant")) != now->constant ||
-        json_integer_value(json_object_get(s, "horizon")) != now->horizon) {
-        log_warning("the recipe's learning-rate schedule differs from the checkpoint's; the "
-                    "recipe's is used from step %lld on",
-                    (long long)t->at.step + 1);
-    }
-}
-
-static status state_read(struct trainer *t, const struct checkpoint_info *info)
-{
-    json_error_t e;
-    json_t *state = json_loads(info->state, JSON_REJECT_DUPLICATES, &e);
-    int64_t seed = 0;
-    status s;
-
-    if (!json_is_object(state)) {
-        json_decref(state);
-        return fail(ERR_FORMAT, "%s: its state is not a JSON object", info->folder);
-    }
-    TRY_OR(release, s, count_of(info, json_object_get(state, "step"), "step", &t->at.step));
-    TRY_OR(release, s,
-           count_of(info, json_object_get(state, "updates"), "updates", &t->at.updates));
-    TRY_OR(release, s,
-           count_of(info, json_object_get(state, "skipped"), "skipped", &t->at.skipped));
-    TRY_OR(release, s,
-           count_of(info, json_object_get(state, "skipped_in_a_row"), "skipped_in_a_row",
-                    &t->at.skipped_in_a_row));
-    TRY_OR(release, s,
-           count_of(info, json_array_get(json_object_get(state, "rows_consumed"), 0),
-                    "rows_consumed", &t->at.rows_consumed));
-    TRY_OR(release, s, count_of(info, json_object_get(state, "tokens"), "tokens", &t->at.tokens));
-    TRY_OR(release, s, count_of(info, json_object_get(state, "seed"), "seed", &seed));
-    if ((uint64_t)seed != t->spec->seed) {
-        s = fail(ERR_RECIPE,
-                 "model.seed is %llu, but %s was trained with %lld; a resumed run keeps its seed",
-                 (unsigned long long)t->spec->seed, info->folder, (long long)seed);
-        goto release;
-    }
-    compare_schedule(t, json_object_get(state, "schedule"));
-release:
-    json_decref(state);
-    return s;
-}
-
 /* ---- saving ---- */
 
 /* A stop_<k> has done its duty once something newer stands. */
@@ -175,7 +114,7 @@ status trainer_save(struct trainer *t, const char *name)
     const char *folder = path_join(&a, path_join(&a, t->spec->checkpoint_dir, "sharded"), name);
     status s;
 
-    content_of(t, &a, &c);
+    trainer_content(t, &a, &c);
     c.state = state_text(t, &a);
     s = checkpoint_save(folder, &t->mesh, &c);
     if (s == OK) {
@@ -193,92 +132,6 @@ status trainer_export(struct trainer *t, const char *folder)
     TRY(weights_export(t->programs.model.weights, &t->spec->model, &t->device, &t->programs.learn,
                        folder, DT_F32, 0));
     metrics_event(t, "exported %s", folder);
-    return drop_stop_folder(t);
-}
-
-/* ---- resuming ---- */
-
-/* The newest usable stop_<k> below <checkpoint_dir>/sharded; `found` stays false if there is
- * none. */
-static status find_stop(struct trainer *t, struct checkpoint_info *out, bool *found)
-{
-    const char *folder = path_join(&t->run, t->spec->checkpoint_dir, "sharded");
-    char **names;
-    size_t count;
-    status s = folder_list(&t->run, folder, &names, &count);
-
-    if (s == ERR_MISSING) {
-        return OK;
-    }
-    TRY(s);
-    for (size_t i = 0; i < count; i++) {
-        struct checkpoint_info info;
-
-        if (!text_starts(names[i], "stop_") || strchr(names[i], '.') != NULL) {
-            continue;
-        }
-        s = checkpoint_open(&info, &t->run, path_join(&t->run, folder, names[i]));
-        if (s != OK) {
-            log_warning("%s; it is passed over", fail_text());
-        } else if (!*found || info.step > out->step) {
-            *out = info;
-            *found = true;
-        }
-    }
-    return OK;
-}
-
-static status find_checkpoint(struct trainer *t, struct checkpoint_info *out, bool *found)
-{
-    struct checkpoint_info stop, named;
-    bool has_stop = false, has_named = false;
-
-    TRY(find_stop(t, &stop, &has_stop));
-    if (t->spec->resume_from != NULL) {
-        TRY(checkpoint_find(&named, &t->run, t->spec->resume_from));
-        has_named = true;
-    } else if (t->spec->resume_if_exists) {
-        status s = checkpoint_find(&named, &t->run, t->spec->checkpoint_dir);
-
-        if (s != OK && s != ERR_MISSING) {
-            return s;
-        }
-        has_named = s == OK;
-    }
-    *found = has_stop || has_named;
-    *out = has_named && (!has_stop || named.step > stop.step) ? named : stop;
-    return OK;
-}
-
-static bool is_stop(const char *folder)
-{
-    return text_starts(path_name(folder), "stop_");
-}
-
-status trainer_resume(struct trainer *t, bool *resumed)
-{
-    struct checkpoint_info info = { 0 };
-    struct checkpoint_content c;
-
-    *resumed = false;
-    TRY(comm_agree(t->world, find_checkpoint(t, &info, resumed)));
-    if (!*resumed) {
-        return OK;
-    }
-    if (strcmp(info.family, t->kernels->family) != 0) {
-        log_warning("%s was trained with the kernel family %s, this run uses %s: it goes on within "
-                    "rounding, not to the bit",
-                    info.folder, info.family, t->kernels->family);
-    }
-    TRY(comm_agree(t->world, state_read(t, &info)));
-    content_of(t, &t->run, &c);
-    TRY(checkpoint_load(&info, &t->mesh, &c));
-    if (is_stop(info.folder)) {
-        t->stop_folder = info.folder;
-    }
-    if (t->world->rank == 0) {
-        log_info("resumed %s: step %lld, %lld rows consumed", info.folder, (long long)t->at.step,
-                 (long long)t->at.rows_consumed);
-    }
-    return OK;
+    /* Until the run is done, an export does not replace what a resume needs. */
+    return t->at.step >= t->spec->max_steps ? drop_stop_folder(t) : OK;
 }

@@ -110,9 +110,6 @@ static status open_folders(struct trainer *t)
     }
     TRY(folder_make(t->log_dir));
     TRY(folder_make(s->checkpoint_dir));
-    if (s->final_export_dir != NULL && s->export_last) {
-        TRY(folder_make(path_folder(&t->run, s->final_export_dir)));
-    }
     return OK;
 }
 
@@ -155,6 +152,26 @@ static void greet(const struct trainer *t)
              (long long)(s->B * s->accumulate * mesh_data_size(&t->mesh)), (long long)s->S);
 }
 
+/* All ranks look before one of them touches a page: they share what is left of the machine. */
+static status memory_check(const struct trainer *t)
+{
+    const struct residents *r = &t->programs.residents;
+    int64_t needed = r->bytes + r->temp_bytes, left = device_memory_left();
+    int here = ranks_here();
+    char need[32], have[32];
+
+    if (left < 0 || needed <= left / here) {
+        return OK;
+    }
+    return fail(
+        ERR_MEMORY,
+        "%d rank%s on this machine need%s %s of memory each, but only %s are free in all; a "
+        "smaller model.train_batch_size or model.max_context_width, or "
+        "model.activation_checkpointing=true, need less",
+        here, here == 1 ? "" : "s", here == 1 ? "s" : "", text_bytes(need, (uint64_t)needed),
+        text_bytes(have, (uint64_t)left));
+}
+
 static status set_up(struct trainer *t)
 {
     TRY(mesh_open(&t->mesh, t->world, t->spec->size));
@@ -162,6 +179,7 @@ static status set_up(struct trainer *t)
     t->threads = threads_default(t->spec->threads);
     TRY(comm_agree(t->world, open_data(t)));
     TRY(programs_make(&t->programs, &t->run, t->spec, &t->mesh, t->kernels, t->threads));
+    TRY(comm_agree(t->world, memory_check(t)));
     TRY(comm_agree(t->world, device_open(&t->device, t->kernels, &t->mesh, t->threads,
                                          &t->programs.residents)));
     TRY(share_text(t, t->spec->log_dir, &t->log_dir));
@@ -302,6 +320,7 @@ static status run(struct trainer *t, const struct train_options *o)
 {
     bool fresh = t->at.step == 0;
 
+    TRY(comm_agree(t->world, targets_open(t)));
     TRY(comm_agree(t->world, metrics_open(t, o)));
     greet(t);
     if (t->at.step >= t->spec->max_steps) {
@@ -319,9 +338,11 @@ static status run(struct trainer *t, const struct train_options *o)
 
 status trainer_open(struct trainer *t, const struct train_spec *spec, struct comm *world)
 {
-    *t = (struct trainer){
-        .spec = spec, .world = world, .log_file = -1, .start_seconds = clock_seconds()
-    };
+    *t = (struct trainer){ .spec = spec,
+                           .world = world,
+                           .log_file = -1,
+                           .locks = { -1, -1 },
+                           .start_seconds = clock_seconds() };
     TRY(set_up(t));
     return first_weights(t);
 }
@@ -329,6 +350,7 @@ status trainer_open(struct trainer *t, const struct train_spec *spec, struct com
 void trainer_close(struct trainer *t)
 {
     metrics_close(t);
+    targets_close(t);
     if (t->log_file >= 0) {
         log_set_file(-1);
         close(t->log_file);

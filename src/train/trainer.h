@@ -56,6 +56,7 @@ struct trainer {
     struct progress at;
     const char *log_dir; /* rank 0's choice, on every rank */
     int log_file;        /* descriptor of this rank's log file; -1: none */
+    int locks[2];        /* of log_dir and checkpoint_dir; -1: none */
     /* a stop_<k> that this run resumed: removed after the next publication */
     const char *stop_folder;
     struct metrics *metrics;
@@ -70,6 +71,14 @@ struct trainer {
  * open, too. */
 MUST_USE status trainer_open(struct trainer *t, const struct train_spec *spec, struct comm *world);
 void trainer_close(struct trainer *t);
+
+/* ---- targets.c: where a run writes ---- */
+
+/* Tries before the first step what would fail at its end: folders that take files, a name that the
+ * export may have, room for a checkpoint and the export. Then keeps other runs out of the log and
+ * checkpoint folders as long as this one lasts, on file systems that know locks. Rank 0 only. */
+MUST_USE status targets_open(struct trainer *t);
+void targets_close(struct trainer *t);
 
 /* ---- step.c ---- */
 
@@ -96,12 +105,17 @@ MUST_USE status trainer_validate(struct trainer *t, double *loss, int64_t *targe
 /* A sharded checkpoint called `name` below <checkpoint_dir>/sharded. Collective over world. */
 MUST_USE status trainer_save(struct trainer *t, const char *name);
 
+/* A Hugging Face folder. Collective over world. */
+MUST_USE status trainer_export(struct trainer *t, const char *folder);
+
+/* What of a trainer is written: its buffers, with the step; `state` is left open. */
+void trainer_content(const struct trainer *t, struct arena *a, struct checkpoint_content *c);
+
+/* ---- resume.c ---- */
+
 /* Restores what `resume_from`, a stop_<k>, or resume_if_exists asks for; `resumed` says whether
  * anything was. Collective. */
 MUST_USE status trainer_resume(struct trainer *t, bool *resumed);
-
-/* A Hugging Face folder. Collective over world. */
-MUST_USE status trainer_export(struct trainer *t, const char *folder);
 
 /* ---- metrics.c: rank 0's console and metrics.jsonl; does nothing on other ranks ---- */
 

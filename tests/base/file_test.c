@@ -118,6 +118,34 @@ static void what_is_no_file_is_named(void **state)
     EXPECT_FAIL(ERR_MISSING, "/none: ", file_size(in_folder("none"), &size));
 }
 
+static void only_a_file_is_replaced(void **state)
+{
+    struct stat about;
+
+    (void)state;
+    assert_int_equal(mkfifo(in_folder("target"), 0600), 0);
+    EXPECT_FAIL(ERR_IO, "/target: is a pipe", file_replace(in_folder("target"), "x", 1));
+    assert_int_equal(symlink("target", in_folder("link")), 0);
+    EXPECT_FAIL(ERR_IO, "/link: is a pipe", file_replace(in_folder("link"), "x", 1));
+    assert_int_equal(stat(in_folder("target"), &about), 0);
+    assert_true(S_ISFIFO(about.st_mode));
+    EXPECT_FAIL(ERR_IO, ": is a folder", file_replace(folder, "x", 1));
+    EXPECT_OK(file_check_target(in_folder("new")));
+    EXPECT_OK(file_replace(in_folder("new"), "x", 1));
+    EXPECT_OK(file_check_target(in_folder("new")));
+}
+
+static void a_folder_is_tried_without_a_trace(void **state)
+{
+    size_t before = names_in_folder();
+
+    (void)state;
+    EXPECT_OK(folder_check_writable(folder));
+    assert_int_equal(names_in_folder(), before);
+    EXPECT_FAIL(ERR_IO, "/gone: no file can be made in it",
+                folder_check_writable(in_folder("gone")));
+}
+
 static void a_path_through_a_file_is_an_error(void **state)
 {
     const char *below = in_folder("a/b");
@@ -179,7 +207,7 @@ static void a_folder_is_not_replaced_by_a_file(void **state)
 {
     (void)state;
     EXPECT_OK(folder_make(in_folder("d/e")));
-    EXPECT_FAIL(ERR_IO, "/d: cannot be replaced: ", file_replace(in_folder("d"), "x", 1));
+    EXPECT_FAIL(ERR_IO, "/d: is a folder", file_replace(in_folder("d"), "x", 1));
     assert_true(file_is_folder(in_folder("d/e")));
     assert_int_equal(names_in_folder(), 1);
 }
@@ -347,6 +375,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(pieces_are_written_and_read, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_full_device_says_so, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(folders_are_made_with_all_above, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(only_a_file_is_replaced, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_folder_is_tried_without_a_trace, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(names_are_listed_in_order, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(removing_follows_no_link, make_folder, remove_folder),

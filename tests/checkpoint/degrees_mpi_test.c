@@ -80,7 +80,7 @@ static void load(const struct mesh *m, const char *folder, int64_t step)
     struct checkpoint_info info;
     struct model model;
 
-    EXPECT_OK(checkpoint_find(&info, &arena, folder));
+    EXPECT_OK(checkpoint_find(&info, &arena, folder, NULL));
     assert_int_equal(info.step, step);
     model_make(&model, m, step, false);
     EXPECT_OK(checkpoint_load(&info, m, &model.content));

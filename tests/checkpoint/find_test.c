@@ -38,7 +38,7 @@ static void found(const char *below, const char *name)
 {
     struct checkpoint_info info;
 
-    EXPECT_OK(checkpoint_find(&info, &arena, in_place(below)));
+    EXPECT_OK(checkpoint_find(&info, &arena, in_place(below), NULL));
     assert_string_equal(info.folder, in_place(name));
 }
 
@@ -52,11 +52,12 @@ static void nothing_is_missing(void **state)
     struct checkpoint_info info;
 
     (void)state;
-    EXPECT_FAIL(ERR_MISSING, "there is no checkpoint here", checkpoint_find(&info, &arena, place));
+    EXPECT_FAIL(ERR_MISSING, "there is no checkpoint here",
+                checkpoint_find(&info, &arena, place, NULL));
     EXPECT_FAIL(ERR_MISSING, "there is no such folder",
-                checkpoint_find(&info, &arena, in_place("nowhere")));
+                checkpoint_find(&info, &arena, in_place("nowhere"), NULL));
     EXPECT_OK(file_replace(in_place("file"), "x", 1));
-    EXPECT_FAIL(ERR_MISSING, "is a file", checkpoint_find(&info, &arena, in_place("file")));
+    EXPECT_FAIL(ERR_MISSING, "is a file", checkpoint_find(&info, &arena, in_place("file"), NULL));
 }
 
 static void the_newest_step_is_found_at_any_depth(void **state)
@@ -77,7 +78,7 @@ static void the_newest_step_is_found_at_any_depth(void **state)
     found("a", "a/b/c/step_99");
     assert_string_equal(path_name("a/b"), "b");
     EXPECT_FAIL(ERR_MISSING, "no checkpoint",
-                checkpoint_find(&info, &arena, in_place("checkpoints/full")));
+                checkpoint_find(&info, &arena, in_place("checkpoints/full"), NULL));
 }
 
 static void of_equal_steps_the_later_written_counts(void **state)
@@ -100,11 +101,11 @@ static void unfinished_saves_are_no_candidates(void **state)
     assert_int_equal(rename(in_place("step_2"), in_place("step_2.writing")), 0);
     found("", "step_1");
     EXPECT_FAIL(ERR_MISSING, "not finished",
-                checkpoint_find(&info, &arena, in_place("step_2.writing")));
+                checkpoint_find(&info, &arena, in_place("step_2.writing"), NULL));
     EXPECT_FAIL(ERR_MISSING, "not finished",
-                checkpoint_find(&info, &arena, in_place("step_2.writing/")));
+                checkpoint_find(&info, &arena, in_place("step_2.writing/"), NULL));
     EXPECT_OK(checkpoint_remove(in_place("step_1")));
-    EXPECT_FAIL(ERR_MISSING, "no checkpoint", checkpoint_find(&info, &arena, place));
+    EXPECT_FAIL(ERR_MISSING, "no checkpoint", checkpoint_find(&info, &arena, place, NULL));
 }
 
 static void damaged_ones_are_passed_over(void **state)
@@ -123,13 +124,42 @@ static void damaged_ones_are_passed_over(void **state)
     found("", "step_1");
     spoil("step_1");
     EXPECT_FAIL(ERR_FORMAT, "4 checkpoints, none of them usable",
-                checkpoint_find(&info, &arena, place));
+                checkpoint_find(&info, &arena, place, NULL));
     EXPECT_FAIL(ERR_FORMAT, "1 checkpoint, none of them usable",
-                checkpoint_find(&info, &arena, in_place("step_4")));
-    EXPECT_FAIL(ERR_FORMAT, "manifest.json", checkpoint_find(&info, &arena, in_place("step_4")));
+                checkpoint_find(&info, &arena, in_place("step_4"), NULL));
+    EXPECT_FAIL(ERR_FORMAT, "manifest.json",
+                checkpoint_find(&info, &arena, in_place("step_4"), NULL));
 }
 
 #define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+/* An exported model has a folder of ours, too, but is no checkpoint, not even a damaged one. */
+static void an_export_is_no_candidate(void **state)
+{
+    struct checkpoint_info info;
+
+    (void)state;
+    EXPECT_OK(folder_make(in_place("full/steps_30/.roux")));
+    EXPECT_OK(file_replace(in_place("full/steps_30/.roux/export.json"), "{}", 2));
+    EXPECT_FAIL(ERR_MISSING, "no checkpoint", checkpoint_find(&info, &arena, place, NULL));
+    save("sharded/step_2", 2);
+    found("", "sharded/step_2");
+}
+
+static void the_next_older_one_is_found(void **state)
+{
+    struct checkpoint_info info, older;
+
+    (void)state;
+    save("step_2", 2);
+    save("step_3", 3);
+    save("step_4", 4);
+    EXPECT_OK(checkpoint_find(&info, &arena, place, NULL));
+    EXPECT_OK(checkpoint_find(&older, &arena, place, &info));
+    assert_string_equal(older.folder, in_place("step_3"));
+    spoil("step_2");
+    EXPECT_FAIL(ERR_FORMAT, "step_2", checkpoint_find(&info, &arena, place, &older));
+}
 
 int main(void)
 {
@@ -139,6 +169,8 @@ int main(void)
         IN_PLACE(of_equal_steps_the_later_written_counts),
         IN_PLACE(unfinished_saves_are_no_candidates),
         IN_PLACE(damaged_ones_are_passed_over),
+        cmocka_unit_test_setup_teardown(an_export_is_no_candidate, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_next_older_one_is_found, set_up, tear_down),
     };
     int failed;
 

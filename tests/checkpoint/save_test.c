@@ -333,7 +333,7 @@ static void killing_leaves_the_old_or_the_new(void **state)
         kill(child, SIGKILL);
         assert_int_equal(waitpid(child, &result, 0), child);
         assert_true(WIFSIGNALED(result));
-        EXPECT_OK(checkpoint_find(&info, &arena, folder));
+        EXPECT_OK(checkpoint_find(&info, &arena, folder, NULL));
         assert_true(info.step >= newest);
         newest = info.step;
         load_check(folder, newest);

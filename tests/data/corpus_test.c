@@ -56,6 +56,9 @@ static void folders_are_taken_in_turn_until_the_shortest_ends(void **state)
     corpus_close(&c);
     folders[1] = path_join(&a, parent, "none");
     EXPECT_FAIL(ERR_MISSING, "none", corpus_open(&c, folders, 3));
+    folders[1] = path_join(&a, folders[0], "a.json");
+    EXPECT_OK(file_replace(folders[1], "", 0));
+    EXPECT_FAIL(ERR_FORMAT, "a.json: is a file; the folder", corpus_open(&c, folders, 3));
     folders[1] = parent;
     EXPECT_FAIL(ERR_MISSING, "holds no file that ends in .json; found: no file at all",
                 corpus_open(&c, folders, 2));

@@ -192,6 +192,32 @@ static void an_export_loads_again(void **state)
     tiny_close(&b);
 }
 
+/* Integers of the same width would load as enormous weights. */
+static void weights_that_are_no_fractions_are_refused(void **state)
+{
+    const char *path = path_join(&arena, below("model"), "model.safetensors");
+    struct tiny t;
+    struct tensor_folder f;
+    char *bytes, *type;
+    size_t length;
+    int extra;
+
+    (void)state;
+    open_model(&t, DT_F32, false, true);
+    EXPECT_OK(export_model(&t, below("model"), DT_F32, 0));
+    EXPECT_OK(file_read(&arena, path, 1 << 24, &bytes, &length));
+    type = strstr(bytes + 8, "\"F32\"");
+    assert_non_null(type);
+    type[1] = 'I';
+    EXPECT_OK(file_replace(path, bytes, length));
+    EXPECT_OK(tensor_folder_open(&f, &arena, below("model")));
+    EXPECT_FAIL(ERR_FORMAT, " is stored as I32; weights are F32, BF16, F16 or F64",
+                weights_load(t.model.weights, &t.d, &t.p, &f, &extra));
+    tensor_folder_close(&f);
+    EXPECT_OK(folder_remove(below("model")));
+    tiny_close(&t);
+}
+
 static void a_limit_makes_several_files(void **state)
 {
     struct tiny t;
@@ -584,6 +610,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_model_is_exported_as_it_is, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(an_export_loads_again, open_folder, close_folder),
+        cmocka_unit_test_setup_teardown(weights_that_are_no_fractions_are_refused, open_folder,
+                                        close_folder),
         cmocka_unit_test_setup_teardown(a_limit_makes_several_files, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(what_is_not_finite_is_not_exported, open_folder,
                                         close_folder),

@@ -1,5 +1,6 @@
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "support/folder.h"
 #include "store/safetensors.h"
@@ -66,8 +67,14 @@ static void an_abandoned_file_leaves_nothing(void **state)
     tensor_writer_abandon(&w);
     tensor_writer_abandon(&other);
     assert_int_equal(folder_count(&a, folder), 0);
-    EXPECT_FAIL(ERR_MISSING, "none/w", tensor_writer_open(&w, &a, path_join(&a, folder, "none/w")));
+    EXPECT_FAIL(ERR_MISSING, "none/w: no file can be made",
+                tensor_writer_open(&w, &a, path_join(&a, folder, "none/w")));
     tensor_writer_abandon(&w);
+    /* A pipe or device would lose its name to the file. */
+    assert_int_equal(mkfifo(path, 0600), 0);
+    EXPECT_FAIL(ERR_IO, "/w: is a pipe", tensor_writer_open(&w, &a, path));
+    tensor_writer_abandon(&w);
+    assert_int_equal(folder_count(&a, folder), 1);
     EXPECT_OK(folder_remove(folder));
     arena_release(&a);
 }
