@@ -85,7 +85,8 @@ const struct command command_tokenize = {
     .summary = "turn text files into rows of tokens",
     .about = "Reads files, or all files directly in a folder, and writes rows of token ids as JSON "
              "lines that roux train reads. A run "
-             "that fails or is stopped leaves nothing behind.",
+             "that fails leaves nothing behind; one that is killed leaves OUT.partial-*, never a "
+             "half OUT.",
     .options = options,
     .examples = examples,
     .least = 1,

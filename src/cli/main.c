@@ -1,6 +1,8 @@
 /* roux: finds the command and calls it. Nothing here is heavy: --help must answer at once. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
@@ -100,7 +102,22 @@ static int close_output(int code)
     return code;
 }
 
+/* Where a standard file is closed, the next file that is opened would get its number, and what is
+ * said would be written into it. Reading only: what cannot be said still is a failure. */
+static void hold_standard_files(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDONLY);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    hold_standard_files();
     return close_output(dispatch(argc, argv));
 }

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/exact.h"
 #include "base/threads.h"
@@ -331,6 +332,18 @@ static status probe_all(struct probe *p, struct probe_report *report)
     return p->o->out == NULL ? OK : write_result(p, report);
 }
 
+/* The result takes the place of whatever has its name: that must not be the batch. */
+static status out_is_not_batch(const struct probe_options *o)
+{
+    struct stat in, out;
+
+    if (o->out != NULL && stat(o->batch, &in) == 0 && stat(o->out, &out) == 0 &&
+        in.st_dev == out.st_dev && in.st_ino == out.st_ino) {
+        return fail(ERR_RECIPE, "--out %s is the batch file itself; name another file", o->out);
+    }
+    return OK;
+}
+
 status probe_run(const struct probe_options *o, struct comm *world, struct arena *a,
                  struct probe_report *report)
 {
@@ -343,6 +356,7 @@ status probe_run(const struct probe_options *o, struct comm *world, struct arena
     status s;
 
     *report = (struct probe_report){ 0 };
+    TRY(out_is_not_batch(o));
     TRY(degrees(&p, size));
     TRY(mesh_open(&p.mesh, world, size));
     residents_init(&p.residents, a);

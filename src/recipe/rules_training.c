@@ -1,12 +1,23 @@
 #include <string.h>
 #include "recipe/rules.h"
 
+/* No folder, or one whose name is empty. */
+static bool names_nothing(const char **names, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (names[i][0] == 0) {
+            return true;
+        }
+    }
+    return count == 0;
+}
+
 static void check_data(const struct checking *c)
 {
     const struct recipe *r = c->r;
 
-    if (!r->model.data.use_synthetic_data && r->model.data.train_dir.count == 0 &&
-        !r->model.multi_modal) {
+    if (!r->model.data.use_synthetic_data && !r->model.multi_modal &&
+        names_nothing(r->model.data.train_dir.item, r->model.data.train_dir.count)) {
         rule_say(
             c, FINDING_ERROR,
             recipe_given(r, "model.data.train_dir") ? "model.data.train_dir" : "model.data",

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,22 @@ release:
     return s;
 }
 
+/* A run that begins anew in the folder of an older one does not lose that one's lines. */
+static status put_aside(const char *path)
+{
+    char old[PATH_MAX];
+
+    if (!file_is_there(path)) {
+        return OK;
+    }
+    snprintf(old, sizeof old, "%s.old", path);
+    if (rename(path, old) != 0) {
+        return fail(ERR_IO, "%s: cannot be renamed to %s: %s", path, old, strerror(errno));
+    }
+    log_warning("%s is of an older run and is now called %s", path, path_name(old));
+    return OK;
+}
+
 /* cmd-args.log: the words this process was started with. */
 static status write_command(struct trainer *t)
 {
@@ -90,7 +107,7 @@ static status file_begin(struct trainer *t)
 {
     const char *path = path_join(&t->run, t->log_dir, "metrics.jsonl");
 
-    TRY(cut_back(path, t->at.step == 0 ? -1 : t->at.step));
+    TRY(t->at.step == 0 ? put_aside(path) : cut_back(path, t->at.step));
     t->metrics->file = fopen(path, "ae");
     if (t->metrics->file == NULL) {
         return fail(ERR_IO, "%s: cannot be opened for writing", path);
@@ -142,7 +159,11 @@ static void write_line(struct metrics *m, struct text *line)
     }
     if (m->json) {
         fputs(text_of(line), stdout);
-        fflush(stdout);
+        /* A reader that went away has read enough: no failure of the run. */
+        if (fflush(stdout) != 0 && errno == EPIPE) {
+            clearerr(stdout);
+            m->json = false;
+        }
     }
     text_release(line);
 }

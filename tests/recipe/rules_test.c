@@ -149,6 +149,8 @@ static void data_come_from_somewhere(void **state)
     (void)state;
     EXPECT_FOUND("error: model.data.train_dir names no folder", SMALL, 1,
                  "model.data.train_dir=null");
+    EXPECT_FOUND("error: model.data.train_dir names no folder", SMALL, 1,
+                 "model.data.train_dir=''");
     EXPECT_NOT_FOUND("train_dir", SMALL, 1,
                      "model.data={train_dir: null, use_synthetic_data: true}");
     EXPECT_NOT_FOUND("train_dir", SMALL, 1, "~model.data");

@@ -100,10 +100,11 @@ model:
   activation_checkpointing: false
   data: { use_synthetic_data: true }
 EOF
-for threads in 1 2 1 2; do
+# In turn, and the best step of each: other work on the machine hits two threads harder than one.
+for threads in 1 2 1 2 1 2 1 2; do
     "$roux" train "$work/speed.yaml" --quiet trainer.threads=$threads exp_manager.explicit_log_dir="$work/speed$threads" 2>"$work/err" ||
         cat "$work/err"
-    sed -n 's/.*"seconds":\([0-9.e-]*\),.*/\1/p' "$work/speed$threads/metrics.jsonl" | sort -g | sed -n 3p >>"$work/seconds$threads"
+    sed -n 's/.*"seconds":\([0-9.e-]*\),.*/\1/p' "$work/speed$threads/metrics.jsonl" | sort -g | head -n 1 >>"$work/seconds$threads"
     rm -rf "$work/speed$threads"
 done
 best() { sort -g "$work/seconds$1" | head -n 1; }

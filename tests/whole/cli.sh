@@ -181,6 +181,13 @@ fi
 [ ! -s err ] || die "a closed pipe is no reason to speak: $(cat err)"
 (trap '' PIPE; "$roux" keys 2>err | head -1 >/dev/null)
 [ ! -s err ] || die "a closed pipe is no reason to speak: $(cat err)"
+"$roux" train recipe.yaml --json exp_manager.explicit_log_dir=piped trainer.max_steps=300 2>err | true
+[ "${PIPESTATUS[0]}" = 0 ] || die "a reader that goes away ends a training run: $(tail -1 err)"
+# What is closed must not be found again under the number of a file that the run writes.
+code=0
+"$roux" train recipe.yaml --json exp_manager.explicit_log_dir=mute >&- 2>&- || code=$?
+[ "$code" = 5 ] || die "a closed output gives $code"
+[ "$(grep -c '^{"step":' mute/metrics.jsonl)" = "$(wc -l <mute/metrics.jsonl)" ] || die "what was said is in metrics.jsonl"
 
 [ "$failed" = 0 ] && echo PASS
 exit "$failed"
