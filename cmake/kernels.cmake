@@ -1,7 +1,6 @@
 # Each file of src/tensor/ref is compiled once per number type and instruction set. The file's real.h turns
 # ROUX_REAL_BITS and ROUX_FAMILY into distinct symbols; the table that suits the processor is chosen when running.
-# Contraction stays off and no sum is reordered, so a wider family differs from a narrower one in speed alone, unless
-# a kernel says otherwise with an explicit `#pragma omp simd reduction`.
+# Contraction stays off and no sum is reordered, so a wider family differs from a narrower one in speed alone.
 set(kernel_objects)
 file(GLOB kernel_sources CONFIGURE_DEPENDS src/tensor/ref/*.c)
 

@@ -31,7 +31,7 @@ rate=$(sed -n 's/.*"seconds":\([0-9.e-]*\),.*/\1/p' demo/timing/metrics.jsonl | 
 steps=$(awk -v rate="$rate" -v seconds="$seconds" 'BEGIN { n = int(seconds / rate / 100) * 100; if (n < 100) n = 100;
     if (n > 4000) n = 4000; print n }')
 rm -rf demo/timing
-echo "a step takes $rate s: $steps steps in about $seconds s"
+printf 'a step takes %.2f s: %d steps in about %d s\n' "$rate" "$steps" "$seconds"
 
 say "training"
 "$roux" train examples/demo.yaml trainer.max_steps="$steps"
@@ -46,6 +46,8 @@ entropy=$(sed -n 's/.*order-0 entropy[^0-9]*\([0-9.]*\) nat.*/\1/p' demo/tokeniz
 tokens=$(sed -n 's/.*"tokens_per_second":\([0-9.]*\).*/\1/p' demo/run/metrics.jsonl | tail -n 1)
 
 say "done"
+figure() { printf "%.${2}f" "$1"; }
+before=$(figure "$before" 4) after=$(figure "$after" 4) tokens=$(figure "$tokens" 0)
 cat <<EOF
 validation loss before training   $before nat a byte
 validation loss after training    $after nat a byte

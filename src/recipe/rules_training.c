@@ -109,7 +109,8 @@ static void check_rest(const struct checking *c)
 {
     const struct recipe *r = c->r;
 
-    if (!r->model.activation_checkpointing && r->model.activation_loading_horizon > 1) {
+    if (!r->model.activation_checkpointing && r->model.activation_loading_horizon > 1 &&
+        recipe_given(r, "model.activation_loading_horizon")) {
         rule_say(c, FINDING_WARNING, "model.activation_loading_horizon",
                  "model.activation_loading_horizon %lld means nothing with "
                  "activation_checkpointing: false",

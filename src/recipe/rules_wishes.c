@@ -68,8 +68,41 @@ static void warn_of_missing(const struct checking *c)
     refuse(c, FINDING_WARNING, wishes, sizeof wishes / sizeof wishes[0]);
 }
 
+/* An address would otherwise become the name of a folder. */
+static void refuse_address(const struct checking *c, const char *key, const char *path)
+{
+    const char *colon = path == NULL ? NULL : strstr(path, "://");
+
+    if (colon != NULL) {
+        rule_say(
+            c, FINDING_ERROR, key,
+            "%s: %s: storage by %.*s addresses is not built yet; name a folder of this machine",
+            key, tree_clip(c->found->arena, path), (int)(colon - path), path);
+    }
+}
+
+static void refuse_addresses(const struct checking *c)
+{
+    const struct recipe *r = c->r;
+
+    refuse_address(c, "model.hf_model_name_or_path", r->model.hf_model_name_or_path);
+    refuse_address(c, "exp_manager.exp_dir", r->exp_manager.exp_dir);
+    refuse_address(c, "exp_manager.explicit_log_dir", r->exp_manager.explicit_log_dir);
+    refuse_address(c, "exp_manager.checkpoint_dir", r->exp_manager.checkpoint_dir);
+    refuse_address(c, "exp_manager.resume_from_checkpoint", r->exp_manager.resume_from_checkpoint);
+    refuse_address(c, "exp_manager.export_full_model.final_export_dir",
+                   r->exp_manager.export_full_model.final_export_dir);
+    for (int i = 0; i < r->model.data.train_dir.count; i++) {
+        refuse_address(c, "model.data.train_dir", r->model.data.train_dir.item[i]);
+    }
+    for (int i = 0; i < r->model.data.val_dir.count; i++) {
+        refuse_address(c, "model.data.val_dir", r->model.data.val_dir.item[i]);
+    }
+}
+
 void rules_of_wishes(const struct checking *c)
 {
+    refuse_addresses(c);
     refuse_other_runs(c);
     warn_of_missing(c);
     if (c->r->model.fp8 && !c->r->use_smp_model) {

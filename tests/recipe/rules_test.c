@@ -248,9 +248,20 @@ static void the_machine_is_compared(void **state)
                  "distributed_backend=nccl");
     EXPECT_FOUND("warning: model.activation_loading_horizon 2 means nothing with "
                  "activation_checkpointing: false",
-                 SMALL, 1, "model.activation_checkpointing=false");
+                 SMALL, 1, "model.activation_checkpointing=false",
+                 "model.activation_loading_horizon=2");
     EXPECT_NOT_FOUND("means nothing", SMALL, 1, "model.activation_checkpointing=false",
                      "model.activation_loading_horizon=1");
+    EXPECT_NOT_FOUND("means nothing", SMALL, 1, "model.activation_checkpointing=false");
+}
+
+static void addresses_are_refused(void **state)
+{
+    (void)state;
+    EXPECT_FOUND("exp_manager.checkpoint_dir: s3://b/c: storage by s3 addresses is not built yet",
+                 SMALL, 1, "exp_manager.checkpoint_dir=s3://b/c");
+    EXPECT_FOUND("model.data.train_dir: s3://x/y: storage by s3 addresses is not built yet", SMALL,
+                 1, "model.data.train_dir=[a,s3://x/y]");
 }
 
 static void time_limits_have_many_forms(void **state)
@@ -306,6 +317,7 @@ int main(void)
         cmocka_unit_test(degrees_need_the_parallel_library),
         cmocka_unit_test(what_is_not_built_is_refused_with_a_way_out),
         cmocka_unit_test(the_machine_is_compared),
+        cmocka_unit_test(addresses_are_refused),
         cmocka_unit_test(time_limits_have_many_forms),
     };
 
