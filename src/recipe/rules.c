@@ -38,6 +38,7 @@ void recipe_check(const struct recipe *r, struct findings *found, int ranks)
     rules_of_model(&c);
     rules_of_ranks(&c);
     rules_of_training(&c);
+    rules_of_loggers(&c);
     rules_of_wishes(&c);
 }
 

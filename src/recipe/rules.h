@@ -21,7 +21,8 @@ void rule_say(const struct checking *c, enum finding_kind kind, const char *key,
 void rules_of_model(const struct checking *c); /* family, sizes, source of the weights */
 void rules_of_ranks(const struct checking *c); /* degrees and divisibility */
 void rules_of_training(
-    const struct checking *c);                  /* data, schedule, validation, checkpoints, time */
-void rules_of_wishes(const struct checking *c); /* what is known but not built yet */
+    const struct checking *c);                   /* data, schedule, validation, checkpoints, time */
+void rules_of_loggers(const struct checking *c); /* options of TensorBoard's event files */
+void rules_of_wishes(const struct checking *c);  /* what is known but not built yet */
 
 #endif

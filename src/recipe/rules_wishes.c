@@ -53,8 +53,6 @@ static void warn_of_missing(const struct checking *c)
 {
     const struct recipe *r = c->r;
     const struct wish wishes[] = {
-        { r->exp_manager.create_tensorboard_logger, "exp_manager.create_tensorboard_logger",
-          "no event files are written" },
         { r->exp_manager.create_mlflow_logger, "exp_manager.create_mlflow_logger",
           "nothing goes to MLflow" },
         { r->exp_manager.create_wandb_logger, "exp_manager.create_wandb_logger",

@@ -1,7 +1,8 @@
 /*
- * What rank 0 shows: a progress line on a terminal, plain lines elsewhere, and metrics.jsonl in the
- * log folder. Numbers in the file are the shortest decimals that read back as the same doubles, so
- * that two runs can be compared to the bit.
+ * What rank 0 shows: a progress line on a terminal, plain lines elsewhere, metrics.jsonl in the
+ * log folder, and TensorBoard's event files where they are asked for. Numbers in metrics.jsonl are
+ * the shortest decimals that read back as the same doubles, so that two runs can be compared to the
+ * bit.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "store/event_file.h"
 #include "train/trainer.h"
 
 struct metrics {
@@ -25,6 +27,8 @@ struct metrics {
     int64_t window_tokens, window_step;
     double val_loss;
     bool has_val;
+    struct event_file events; /* open where the spec names a folder */
+    bool has_events, events_lost;
 };
 
 static bool speaks(const struct trainer *t)
@@ -137,14 +141,22 @@ double metrics_tflops(const struct model_spec *s, int64_t sequences, int64_t len
     return 12 * (double)sequences * L * n * h * h * bracket / (seconds * 1e12 * ranks);
 }
 
+/* Sequences a step, over all ranks. */
+static int64_t sequences_of(const struct trainer *t)
+{
+    return t->spec->B * t->spec->accumulate * mesh_data_size(&t->mesh);
+}
+
+static double step_tflops(const struct trainer *t, const struct step_report *r)
+{
+    return metrics_tflops(&t->spec->model, sequences_of(t), t->spec->S, r->seconds, t->world->size);
+}
+
 static void add_performance(const struct trainer *t, const struct step_report *r, struct text *line)
 {
-    int64_t sequences = t->spec->B * t->spec->accumulate * mesh_data_size(&t->mesh);
-
     add_number(line, "step_time", r->seconds);
-    add_number(line, "samples_per_second", (double)sequences / r->seconds);
-    add_number(line, "tflops_per_device",
-               metrics_tflops(&t->spec->model, sequences, t->spec->S, r->seconds, t->world->size));
+    add_number(line, "samples_per_second", (double)sequences_of(t) / r->seconds);
+    add_number(line, "tflops_per_device", step_tflops(t, r));
 }
 
 static void write_line(struct metrics *m, struct text *line)
@@ -166,6 +178,68 @@ static void write_line(struct metrics *m, struct text *line)
         }
     }
     text_release(line);
+}
+
+/* ---- event files: tags and steps are the reference's, whose first step is 0 ---- */
+
+/* Steps behind the resumed one are void in older files; in those of a run that begins anew, all. */
+static status events_begin(struct trainer *t)
+{
+    struct metrics *m = t->metrics;
+
+    if (t->spec->event_dir == NULL || t->at.step >= t->spec->max_steps) {
+        return OK;
+    }
+    TRY(event_file_open(&m->events, &t->run, t->spec->event_dir));
+    m->has_events = true;
+    if (m->events.has_older || t->at.step > 0) {
+        event_file_add_restart(&m->events, t->at.step);
+    }
+    return event_file_flush(&m->events);
+}
+
+static void add_event(struct trainer *t, const char *tag, double value)
+{
+    event_file_add_scalar(&t->metrics->events, t->at.step - 1, tag, value);
+}
+
+/* The pass over the data, from 0, that the last step's rows were of; and out with all of it. */
+static void events_end(struct trainer *t)
+{
+    struct metrics *m = t->metrics;
+    int64_t last = sampler_at(&t->train, t->at.rows_consumed) - 1;
+
+    add_event(t, "epoch", (double)(last / t->train.global_batches));
+    if (event_file_flush(&m->events) != OK && !m->events_lost) {
+        m->events_lost = true;
+        log_warning("%s; training goes on, events are missing", fail_text());
+    }
+}
+
+static void write_step_events(struct trainer *t, const struct step_report *r)
+{
+    if (!t->metrics->has_events || t->at.step % t->spec->log_every != 0) {
+        return;
+    }
+    add_event(t, "Loss/train", r->loss);
+    add_event(t, "Norms/grad_norm", r->grad_norm);
+    add_event(t, "LR/learning_rate", r->next_lr);
+    if (t->spec->log_perf) {
+        add_event(t, "Step Time", r->seconds);
+        add_event(t, "Samples/Second", (double)sequences_of(t) / r->seconds);
+        add_event(t, "TFLOPS/GPU", step_tflops(t, r));
+    }
+    events_end(t);
+}
+
+static void write_validation_events(struct trainer *t, double loss)
+{
+    if (!t->metrics->has_events || t->at.step == 0) {
+        return;
+    }
+    add_event(t, "Loss/val", loss);
+    add_event(t, "Loss/perplexity", exp(loss));
+    events_end(t);
 }
 
 /* ---- the console ---- */
@@ -272,6 +346,7 @@ void metrics_step(struct trainer *t, const struct step_report *r)
         text_add(&line, ",\"skipped\":true");
     }
     write_line(m, &line);
+    write_step_events(t, r);
     if (due) {
         m->window_start = now;
         m->window_tokens = t->at.tokens;
@@ -295,6 +370,7 @@ void metrics_validation(struct trainer *t, double loss, int64_t targets, double 
     text_add_format(&line, ",\"val_targets\":%lld", (long long)targets);
     add_number(&line, "val_seconds", seconds);
     write_line(t->metrics, &line);
+    write_validation_events(t, loss);
     /* Validation is no training time. */
     t->metrics->window_start += seconds;
 }
@@ -313,7 +389,8 @@ status metrics_open(struct trainer *t, const struct train_options *o)
                            .window_start = clock_seconds(),
                            .window_tokens = t->at.tokens };
     t->metrics = m;
-    return file_begin(t);
+    TRY(file_begin(t));
+    return events_begin(t);
 }
 
 void metrics_close(struct trainer *t)
@@ -324,6 +401,9 @@ void metrics_close(struct trainer *t)
         }
         if (t->metrics->file != NULL) {
             fclose(t->metrics->file);
+        }
+        if (t->metrics->has_events) {
+            event_file_close(&t->metrics->events);
         }
         t->metrics = NULL;
     }

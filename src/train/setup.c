@@ -217,11 +217,28 @@ static const char *version_of(struct arena *a, const struct recipe *r, const cha
     }
 }
 
+/* The run's log folder, or one of the same name and version below save_dir. A named log folder has
+ * neither: then save_dir itself. */
+static const char *event_folder(struct arena *a, const struct recipe *r, const char *log_dir,
+                                const char *name, const char *version)
+{
+    const struct tree *options = r->exp_manager.summary_writer_kwargs;
+    const struct tree *save_dir = options == NULL ? NULL : tree_find(options, "save_dir");
+    const char *base;
+
+    if (save_dir == NULL || save_dir->kind != TREE_TEXT) {
+        return log_dir;
+    }
+    base = absolute(a, save_dir->text);
+    return version == NULL ? base : path_join(a, path_join(a, base, name), version);
+}
+
 static void directories_of(struct train_spec *out, struct arena *a, const struct recipe *r)
 {
-    const char *base, *name = r->exp_manager.name == NULL || r->exp_manager.name[0] == 0
-                                  ? "default"
-                                  : r->exp_manager.name;
+    const char *base,
+        *version = NULL,
+        *name = r->exp_manager.name == NULL || r->exp_manager.name[0] == 0 ? "default"
+                                                                           : r->exp_manager.name;
 
     if (r->exp_manager.explicit_log_dir != NULL) {
         base = absolute(a, r->exp_manager.explicit_log_dir);
@@ -232,8 +249,12 @@ static void directories_of(struct train_spec *out, struct arena *a, const struct
         base = absolute(a, r->exp_manager.exp_dir != NULL ? r->exp_manager.exp_dir
                                                           : "nemo_experiments");
         folder = path_join(a, base, name);
-        out->log_dir = path_join(a, folder, version_of(a, r, folder));
+        version = version_of(a, r, folder);
+        out->log_dir = path_join(a, folder, version);
     }
+    out->event_dir = r->exp_manager.create_tensorboard_logger
+                         ? event_folder(a, r, out->log_dir, name, version)
+                         : NULL;
     out->checkpoint_dir =
         r->exp_manager.checkpoint_dir != NULL && r->exp_manager.checkpoint_dir[0] != 0
             ? absolute(a, r->exp_manager.checkpoint_dir)

@@ -47,6 +47,7 @@ struct train_spec {
     int64_t log_every;
     bool log_perf; /* step time, samples a second and TFLOPS a device go to the metrics */
 
+    const char *event_dir; /* of TensorBoard's event files; NULL: none are written */
     const char *log_dir, *checkpoint_dir, *resume_from, *final_export_dir;
     bool resume_if_exists; /* resume the newest checkpoint of any kind below checkpoint_dir */
     int64_t save_every, save_top_k, export_every;

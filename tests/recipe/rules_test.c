@@ -236,6 +236,36 @@ static void what_is_not_built_is_refused_with_a_way_out(void **state)
     EXPECT_NOT_FOUND("error: ", SMALL, 1, "model.fp8=true", "use_smp_model=false");
 }
 
+static void the_options_of_event_files_are_checked(void **state)
+{
+    static const char *const on = "exp_manager.create_tensorboard_logger=true";
+
+    (void)state;
+    EXPECT_NOT_FOUND("exp_manager.", SMALL, 1, on);
+    EXPECT_NOT_FOUND("exp_manager.", SMALL, 1, on,
+                     "exp_manager.summary_writer_kwargs={save_dir: /tb}");
+    EXPECT_NOT_FOUND("exp_manager.", SMALL, 1, on,
+                     "exp_manager.summary_writer_kwargs={save_dir: null}");
+    EXPECT_FOUND("error: exp_manager.summary_writer_kwargs.log_dir is not allowed: the folder "
+                 "follows from the experiment; use save_dir",
+                 SMALL, 1, on, "exp_manager.summary_writer_kwargs={log_dir: /tb}");
+    EXPECT_FOUND("error: exp_manager.summary_writer_kwargs.save_dir is the integer 3; allowed: the "
+                 "name of a folder, or null",
+                 SMALL, 1, on, "exp_manager.summary_writer_kwargs={save_dir: 3}");
+    EXPECT_FOUND("error: exp_manager.summary_writer_kwargs.save_dir is empty", SMALL, 1, on,
+                 "exp_manager.summary_writer_kwargs={save_dir: ''}");
+    EXPECT_FOUND("note: exp_manager.summary_writer_kwargs.name does nothing: exp_manager.name is "
+                 "used",
+                 SMALL, 1, on, "exp_manager.summary_writer_kwargs={name: x}");
+    EXPECT_FOUND("warning: exp_manager.summary_writer_kwargs.flush_secs does nothing; known here: "
+                 "save_dir",
+                 SMALL, 1, on, "exp_manager.summary_writer_kwargs={flush_secs: 9}");
+    EXPECT_FOUND("warning: exp_manager.summary_writer_kwargs.7 does nothing", SMALL, 1, on,
+                 "exp_manager.summary_writer_kwargs={7: 9}");
+    EXPECT_NOT_FOUND("summary_writer_kwargs", SMALL, 1,
+                     "exp_manager.summary_writer_kwargs={log_dir: /tb, x: 1}");
+}
+
 static void the_machine_is_compared(void **state)
 {
     (void)state;
@@ -316,6 +346,7 @@ int main(void)
         cmocka_unit_test(checkpoints_exclude_each_other),
         cmocka_unit_test(degrees_need_the_parallel_library),
         cmocka_unit_test(what_is_not_built_is_refused_with_a_way_out),
+        cmocka_unit_test(the_options_of_event_files_are_checked),
         cmocka_unit_test(the_machine_is_compared),
         cmocka_unit_test(addresses_are_refused),
         cmocka_unit_test(time_limits_have_many_forms),

@@ -119,6 +119,17 @@ wants 0 "" "$roux" train recipe.yaml --quiet exp_manager.explicit_log_dir=log2
 [ ! -s err ] || die "train --quiet says: $(cat err)"
 wants 0 '{"step":1,"loss":' "$roux" train recipe.yaml --json exp_manager.explicit_log_dir=log3
 [ "$(wc -l <log3/metrics.jsonl)" -ge 2 ] || die "no metrics"
+events() { # events FOLDER COMMAND...: the command leaves one event file, in FOLDER
+    wants 0 "" "${@:2}" --quiet exp_manager.create_tensorboard_logger=true
+    ls "$1"/events.out.tfevents.* >events.txt 2>&1 && [ "$(wc -l <events.txt)" = 1 ] || die "$*: no event file: $(cat events.txt)"
+}
+events log6 "$roux" train recipe.yaml exp_manager.explicit_log_dir=log6
+events tb "$roux" train recipe.yaml exp_manager.explicit_log_dir=log7 exp_manager.summary_writer_kwargs.save_dir=tb
+named="exp_manager.explicit_log_dir=null exp_manager.exp_dir=exp exp_manager.name=n exp_manager.version=v"
+events exp/n/v "$roux" train recipe.yaml $named
+events tb/n/v "$roux" train recipe.yaml $named exp_manager.summary_writer_kwargs="{save_dir: tb, name: other}"
+ls log/events* log2/events* 2>/dev/null && die "event files that nobody asked for"
+wants 2 "log_dir is not allowed" "$roux" train recipe.yaml exp_manager.create_tensorboard_logger=true exp_manager.summary_writer_kwargs.log_dir=x
 wants 2 "absent.yaml" "$roux" train absent.yaml
 wants 2 "1 error" "$roux" train recipe.yaml model.hiden_size=3
 refuses 4 "nowhere" "$roux" train recipe.yaml model.data.use_synthetic_data=false model.data.train_dir=nowhere
