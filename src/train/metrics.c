@@ -208,8 +208,9 @@ static void events_end(struct trainer *t)
 {
     struct metrics *m = t->metrics;
     int64_t last = sampler_at(&t->train, t->at.rows_consumed) - 1;
+    int64_t epoch = last / t->train.global_batches;
 
-    add_event(t, "epoch", (double)(last / t->train.global_batches));
+    add_event(t, "epoch", (double)epoch);
     if (event_file_flush(&m->events) != OK && !m->events_lost) {
         m->events_lost = true;
         log_warning("%s; training goes on, events are missing", fail_text());

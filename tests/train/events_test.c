@@ -73,7 +73,8 @@ static int64_t compare_with_lines(const struct event_log *l)
     while (getline(&line, &room, f) > 0) {
         json_t *o = json_loads(line, 0, NULL);
         int64_t k = json_integer_value(json_object_get(o, "step"));
-        double epoch = (double)((3 * k - 1) / TINY_ROWS);
+        int64_t pass = (3 * k - 1) / TINY_ROWS;
+        double epoch = (double)pass;
 
         if (json_object_get(o, "val_loss") != NULL && k > 0) {
             double loss = json_number_value(json_object_get(o, "val_loss"));
