@@ -19,7 +19,6 @@ struct device {
     int threads;
     uint8_t *memory;
     int64_t state_bytes, bytes;
-    struct arena names; /* nothing of the programs: only what the device keeps for itself */
 };
 
 /*

@@ -12,7 +12,7 @@
  * the path of the value, later calls return value 0, and program_backward or program_plan reports
  * it.
  *
- * Source of the idea: docs of this project, ARCHITECTURE.md.
+ * How the parts fit together: ARCHITECTURE.md.
  */
 #ifndef ROUX_PROGRAM_PROGRAM_H
 #define ROUX_PROGRAM_PROGRAM_H
@@ -171,9 +171,8 @@ struct node {
 
 enum segment_flags {
     SEGMENT_RECOMPUTE = 1 << 0, /* its nodes are repeated in the backward pass instead of kept */
-    SEGMENT_REGATHER =
-        1 << 1, /* its gathered weights are dropped after the forward pass and gathered again */
-    SEGMENT_NO_GRAD = 1 << 2
+    /* its gathered weights are dropped after the forward pass and gathered again */
+    SEGMENT_REGATHER = 1 << 1
 };
 
 struct segment {
@@ -268,8 +267,7 @@ enum {
     SCALAR_LOSS = EXACT_WORDS,      /* struct exact: sum of token losses */
     SCALAR_COUNT = 2 * EXACT_WORDS, /* valid targets */
     SCALAR_STOP,                    /* ranks that were asked to stop */
-    SCALAR_BAD,                     /* ranks with a failure to report */
-    SCALAR_WORDS = 2 * EXACT_WORDS + 4
+    SCALAR_WORDS
 };
 void op_exact_sum(struct program *p, val rows, val scalars,
                   int offset); /* adds F64 rows to a struct exact */

@@ -24,7 +24,7 @@ struct metrics {
     FILE *file;
     bool terminal, quiet, json, line_stands, lost;
     double window_start; /* tokens per second are those since the last line */
-    int64_t window_tokens, window_step;
+    int64_t window_tokens;
     double val_loss;
     bool has_val;
     struct event_file events; /* open where the spec names a folder */

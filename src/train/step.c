@@ -130,7 +130,6 @@ static void read_back(struct trainer *t, struct step_report *out)
     device_fill_zero(&t->device, &p->update, p->update_scalars);
     out->loss = clip[CLIP_LOSS];
     out->grad_norm = clip[CLIP_NORM];
-    out->clip_scale = clip[CLIP_SCALE];
     out->skipped = clip[CLIP_SKIP] != 0;
     out->stop = stop != 0;
 }

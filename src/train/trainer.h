@@ -83,7 +83,7 @@ void targets_close(struct trainer *t);
 /* ---- step.c ---- */
 
 struct step_report {
-    double loss, grad_norm, lr, clip_scale, next_lr;
+    double loss, grad_norm, lr, next_lr;
     int64_t targets;    /* valid ones, all ranks */
     bool skipped, stop; /* stop: some rank was asked to */
     double seconds;
