@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 
 PACKAGES := gcc libc6-dev cmake make pkg-config libyaml-dev libjansson-dev libxxhash-dev zlib1g-dev \
-	libcmocka-dev libopenmpi-dev openmpi-bin bible-kjv
+	libcmocka-dev libsimde-dev libopenmpi-dev openmpi-bin bible-kjv
 CLANG_PACKAGES := clang clang-format clang-tidy libomp-dev libclang-rt-dev
 
 .PHONY: build deps deps-clang demo test test-long bench lint format sanitize fuzz install clean

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "infer/infer.h"
+#include "tensor/kernels.h"
 
 static const struct option options[] = {
     { "model", 0, OPTION_TEXT, "DIR", "a Hugging Face model folder", 0, 0, true },
@@ -21,8 +22,8 @@ static const struct option options[] = {
     { "seed", 0, OPTION_INT, "N", "of the drawing (default 0): the same seed gives the same text",
       0, 9007199254740992, false },
     { "ids", 0, OPTION_FLAG, NULL, "print token ids instead of text", 0, 0, false },
-    { "precision", 0, OPTION_CHOICE, "32|64", "number type of the computation (default 32)", 0, 0,
-      false },
+    { "precision", 0, OPTION_CHOICE, "32|64|bf16", "number type of the computation (default 32)", 0,
+      0, false },
     { "threads", 0, OPTION_INT, "N", "threads (default: all cores)", 1, 4096, false },
     { "quiet", 'q', OPTION_FLAG, NULL, "only the text", 0, 0, false },
     { 0 },
@@ -150,7 +151,7 @@ static status generate(const struct args *args, struct arena *a)
         .most = args_int(args, "max-new-tokens", 100),
         .temperature = args_number(args, "temperature", 0),
         .seed = (uint64_t)args_int(args, "seed", 0),
-        .real = strcmp(args_text(args, "precision", "32"), "64") == 0 ? DT_F64 : DT_F32,
+        .real = precision_find(args_text(args, "precision", "32")),
         .threads = (int)args_int(args, "threads", 0),
     };
     struct output out = { .ids = args_has(args, "ids"), .terminal = isatty(STDOUT_FILENO) != 0 };

@@ -137,7 +137,7 @@ static void print_text(const struct planning *p)
     char count[32], work[32], micro[32], unshared[64];
 
     printf("%s, %s parameters, precision %s\n", p->spec.model.family->name,
-           text_count(count, r->parameters), p->spec.real == DT_F64 ? "64" : "32");
+           text_count(count, r->parameters), precision_name(p->spec.real));
     printf("rank %d of %d: tensor %d x shard %d x replica %d\n", p->rank, p->ranks, size[AXIS_TP],
            size[AXIS_DS], size[AXIS_REPLICA]);
     printf("\nmemory of this rank\n");

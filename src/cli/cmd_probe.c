@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "infer/infer.h"
+#include "tensor/kernels.h"
 
 static const struct option options[] = {
     { "model", 0, OPTION_TEXT, "DIR", "a Hugging Face model folder", 0, 0, true },
@@ -13,7 +14,7 @@ static const struct option options[] = {
       "safetensors with input_ids and labels, both [sequences, positions]", 0, 0, true },
     { "out", 0, OPTION_TEXT, "FILE", "where logits, loss and grad.* go, as safetensors", 0, 0,
       true },
-    { "precision", 0, OPTION_CHOICE, "32|64",
+    { "precision", 0, OPTION_CHOICE, "32|64|bf16",
       "number type of the computation and the result (default 32)", 0, 0, false },
     { "recompute", 0, OPTION_FLAG, NULL,
       "repeat layers in the backward pass instead of keeping them", 0, 0, false },
@@ -43,8 +44,8 @@ static void print_text(const struct probe_options *o, const struct probe_report 
     char parameters[32], targets[32];
 
     printf("model      %s, %s parameters; precision %s, kernels %s, %d thread%s\n", r->family,
-           text_count(parameters, r->parameters), o->real == DT_F64 ? "64" : "32", r->kernels,
-           r->threads, r->threads == 1 ? "" : "s");
+           text_count(parameters, r->parameters), precision_name(o->real), r->kernels, r->threads,
+           r->threads == 1 ? "" : "s");
     printf("batch      %lld x %lld tokens, %s scored\n", (long long)r->B, (long long)r->S,
            text_count(targets, r->targets));
     printf("loss       %.9g nats a token", r->loss);
@@ -99,7 +100,7 @@ static int run(const struct args *args)
         .model = args_text(args, "model", NULL),
         .batch = args_text(args, "batch", NULL),
         .out = args_text(args, "out", NULL),
-        .real = strcmp(args_text(args, "precision", "32"), "64") == 0 ? DT_F64 : DT_F32,
+        .real = precision_find(args_text(args, "precision", "32")),
         .threads = (int)args_int(args, "threads", 0),
         .tensor = (int)args_int(args, "tensor", 1),
         .shard = (int)args_int(args, "shard", 1),

@@ -20,8 +20,8 @@ static void collective_check(const struct comm *c, const struct collective *what
     check(c->ops, "a collective on a communicator that is not open");
     check(what->n >= 0 && what->n <= INT64_MAX / 64 / times / (int64_t)width,
           "a collective over %lld elements", (long long)what->n);
-    check(!is_sum(what->kind) || what->dtype == DT_F32 || what->dtype == DT_F64 ||
-              what->dtype == DT_I64,
+    check(!is_sum(what->kind) || what->dtype == DT_F32 || what->dtype == DT_BF16 ||
+              what->dtype == DT_F64 || what->dtype == DT_I64,
           "a sum over ranks in %s", dtype_name(what->dtype));
     check(what->kind != COMM_BROADCAST || (what->root >= 0 && what->root < c->size),
           "a broadcast from rank %d of %d", what->root, c->size);

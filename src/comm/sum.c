@@ -46,6 +46,13 @@ static void add_f64(double *to, const double *a, const double *b, int64_t n)
     }
 }
 
+static void add_bf16(uint16_t *to, const uint16_t *a, const uint16_t *b, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        to[i] = bf16_from_float(bf16_to_float(a[i]) + bf16_to_float(b[i]));
+    }
+}
+
 static void add_i64(uint64_t *to, const uint64_t *a, const uint64_t *b, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -61,6 +68,9 @@ static void add(enum dtype dtype, void *to, const void *a, const void *b, int64_
         break;
     case DT_F64:
         add_f64(to, a, b, n);
+        break;
+    case DT_BF16:
+        add_bf16(to, a, b, n);
         break;
     case DT_I64:
         add_i64(to, a, b, n);

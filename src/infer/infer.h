@@ -30,12 +30,12 @@
  *
  * The result holds logits [B, S, vocabulary], loss [1] F64 (sum of token losses / valid targets; 0
  * if there is no target), and grad.<tensor name> for every weight, the derivative of that loss; F64
- * or F32 as `real` is. Logits are left out when there is more than one rank.
+ * where `real` is, else F32. Logits are left out when there is more than one rank.
  */
 struct probe_options {
     const char *model, *batch; /* a model folder; a batch file */
     const char *out;           /* a file, replaced whole; NULL: nothing is written */
-    enum dtype real;           /* DT_F32 or DT_F64 */
+    enum dtype real;           /* DT_F64, DT_F32 or DT_BF16 */
     int threads;               /* of this rank; 0 = all that this process may use */
     int tensor, shard;         /* degrees; what is left of the world are replicas. 0 means 1 */
     bool recompute;   /* repeat layers in the backward pass instead of keeping their activations */

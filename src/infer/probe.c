@@ -213,7 +213,7 @@ static void declare(struct writing *w)
     int64_t logits[] = { p->file.B, p->file.S, p->spec.vocab }, one = 1;
 
     if (p->wants_logits) {
-        tensor_writer_declare(&w->writer, "logits", p->o->real, 3, logits);
+        tensor_writer_declare(&w->writer, "logits", kernels_sum(p->o->real), 3, logits);
     }
     tensor_writer_declare(&w->writer, "loss", DT_F64, 1, &one);
     for (int i = 0; i < weights->count; i++) {
@@ -221,7 +221,7 @@ static void declare(struct writing *w)
             const struct weight_part *q = &weights->segments[i].parts[k];
 
             tensor_writer_declare(&w->writer, arena_format(p->arena, "grad.%s", q->name),
-                                  p->o->real, q->rank, q->whole);
+                                  kernels_sum(p->o->real), q->rank, q->whole);
         }
     }
 }
@@ -229,7 +229,7 @@ static void declare(struct writing *w)
 static status append_logits(struct writing *w)
 {
     const struct probe *p = w->probe;
-    size_t width = dtype_bytes(p->o->real);
+    size_t width = dtype_bytes(kernels_sum(p->o->real));
     int64_t row = p->file.S * p->spec.vocab;
     struct arena a = { 0 };
     void *bytes = arena_take_array(&a, (size_t)row, width);
@@ -263,15 +263,17 @@ static status append_mean(struct writing *w, const void *bytes, int64_t count)
             }
         }
         TRY(tensor_writer_append(&w->writer, is_wide ? (void *)wide : (void *)narrow,
-                                 (size_t)n * dtype_bytes(w->probe->o->real)));
+                                 (size_t)n * dtype_bytes(kernels_sum(w->probe->o->real))));
     }
     return OK;
 }
 
-static status take_gradient(void *user, const struct weight_part *part, const void *bytes)
+static status take_gradient(void *user, const struct weight_part *part, enum dtype type,
+                            const void *bytes)
 {
     struct writing *w = user;
 
+    check(type == kernels_sum(w->probe->o->real), "a gradient in %s", dtype_name(type));
     w->gradients++;
     if (w->writes && w->failed == OK) {
         w->failed = append_mean(w, bytes, part->whole[0] * part->whole[1]);

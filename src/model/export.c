@@ -155,7 +155,6 @@ void export_abandon(struct export *e)
 struct exporting {
     struct export export;
     bool writes;
-    enum dtype real;
     struct arena *arena;
     status failed; /* the first failure of the writing rank ... */
     char *text;    /* ... and its text */
@@ -171,12 +170,12 @@ static void remember(struct exporting *x, status s)
 
 /* The others wait for this rank in the next collective, so it goes on, without writing, after a
  * failure. */
-static status bring(void *user, const struct weight_part *part, const void *bytes)
+static status bring(void *user, const struct weight_part *part, enum dtype type, const void *bytes)
 {
     struct exporting *x = user;
 
     if (x->writes && x->failed == OK) {
-        remember(x, export_tensor(&x->export, part, x->real, bytes));
+        remember(x, export_tensor(&x->export, part, type, bytes));
     }
     return OK;
 }
@@ -190,14 +189,14 @@ status weights_export(const struct weights *w, const struct model_spec *s, const
                       const struct program *p, const char *folder, enum dtype dtype, int64_t limit)
 {
     struct arena a = { 0 };
-    struct exporting x = { .writes = w->mesh->world->rank == 0, .real = p->real, .arena = &a };
+    struct exporting x = { .writes = w->mesh->world->rank == 0, .arena = &a };
     status result;
 
     if (x.writes) {
         remember(&x, export_open(&x.export, &a, w, s, folder, dtype, limit));
     }
     TRY_OR(release, result, agree(&x, w->mesh));
-    TRY_OR(release, result, weights_collect(w, d, p, "weight.", bring, &x));
+    TRY_OR(release, result, weights_collect(w, d, p, "master.", bring, &x));
     if (x.writes && x.failed == OK) {
         remember(&x, export_publish(&x.export));
     }

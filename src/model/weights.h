@@ -94,12 +94,16 @@ struct weight_piece {
 int weights_pieces(const struct weights *w, const struct weight_segment *g,
                    struct weight_piece *out);
 
+/* Where a segment's weights are kept to the full: "master.<segment>" of the program if it has one
+ * (its "weight.<segment>" is then a copy in a narrower type), else "weight.<segment>". */
+val weights_master(const struct program *p, const struct weight_segment *g);
+
 /* Initial weights as a function of (seed, name, element of the whole tensor), into the program's
- * "weight.*" values. */
+ * masters. */
 void weights_init(const struct weights *w, struct device *d, const struct program *p,
                   uint64_t seed);
 
-/* From a model folder. ERR_MISSING for a tensor that is not there, ERR_FORMAT for one of another
+/* From a model folder into the masters. ERR_MISSING for a tensor that is not there, ERR_FORMAT for one of another
  * shape. Unknown ones are ignored and counted in `extra`. Non-finite values are ERR_FORMAT naming
  * tensor and element. */
 MUST_USE status weights_load(const struct weights *w, struct device *d, const struct program *p,
@@ -107,10 +111,11 @@ MUST_USE status weights_load(const struct weights *w, struct device *d, const st
 
 /*
  * Calls `each` for every logical tensor, whole, on every rank, in the order of the segments;
- * `prefix` is "weight." or "grad.weight." etc. Collective over the mesh's world. The bytes are
- * borrowed, of the program's real type.
+ * `prefix` is "master." for the masters, or "grad.weight." etc. Collective over the mesh's world.
+ * The bytes are borrowed, of the type of the value that is collected.
  */
-typedef status weights_each_fn(void *user, const struct weight_part *part, const void *bytes);
+typedef status weights_each_fn(void *user, const struct weight_part *part, enum dtype type,
+                               const void *bytes);
 MUST_USE status weights_collect(const struct weights *w, const struct device *d,
                                 const struct program *p, const char *prefix, weights_each_fn *each,
                                 void *user);

@@ -19,6 +19,26 @@ static val flat_value(const struct program *p, const char *prefix, const struct 
     return v;
 }
 
+val weights_master(const struct program *p, const struct weight_segment *g)
+{
+    char name[128];
+    val v;
+
+    snprintf(name, sizeof name, "master.%s", g->name);
+    v = program_find(p, name);
+    return v.id != 0 ? v : flat_value(p, "weight.", g);
+}
+
+/* Into the value, in its own type; count <= CHUNK. */
+static void put(struct device *d, const struct program *p, val flat, int64_t at, int64_t count,
+                const double *wide, void *narrow)
+{
+    enum dtype t = program_value(p, flat)->dtype;
+
+    check(dtype_convert(t, narrow, DT_F64, wide, (size_t)count), "weights in %s", dtype_name(t));
+    device_write(d, p, flat, at, count, narrow);
+}
+
 /* ---- initial values ---- */
 
 struct filling {
@@ -49,17 +69,15 @@ static double initial_value(const struct filling *f, int64_t element)
 static void fill_chunk(const struct filling *f, struct device *d, const struct program *p, val flat,
                        int64_t first, int64_t at, int64_t count)
 {
-    double wide[1024];
-    float narrow[1024];
+    double wide[1024], narrow[1024];
 
     for (int64_t i = 0; i < count; i += 1024) {
         int64_t n = count - i < 1024 ? count - i : 1024;
 
         for (int64_t k = 0; k < n; k++) {
             wide[k] = initial_value(f, first + i + k);
-            narrow[k] = (float)wide[k];
         }
-        device_write(d, p, flat, at + i, n, p->real == DT_F64 ? (void *)wide : (void *)narrow);
+        put(d, p, flat, at + i, n, wide, narrow);
     }
 }
 
@@ -68,7 +86,7 @@ void weights_init(const struct weights *w, struct device *d, const struct progra
     for (int i = 0; i < w->count; i++) {
         const struct weight_segment *g = &w->segments[i];
         struct weight_piece *pieces = calloc((size_t)g->count, sizeof *pieces);
-        val flat = flat_value(p, "weight.", g);
+        val flat = weights_master(p, g);
         int count;
 
         check(pieces != NULL, "out of memory");
@@ -138,24 +156,21 @@ static status all_finite(const struct tensor_folder *f, const struct tensor_entr
 /* Elements that follow each other in the file: a run of one row, or of whole rows. */
 static status load_run(struct device *d, const struct program *p, val flat,
                        const struct tensor_folder *f, const struct tensor_entry *e, int64_t from,
-                       int64_t at, int64_t count, double *wide, float *narrow)
+                       int64_t at, int64_t count, double *wide, double *narrow)
 {
     for (int64_t i = 0; i < count; i += CHUNK) {
         int64_t n = count - i < CHUNK ? count - i : CHUNK;
 
         TRY(tensor_folder_read(f, e, from + i, n, DT_F64, wide));
         TRY(all_finite(f, e, wide, from + i, n));
-        for (int64_t k = 0; k < n; k++) {
-            narrow[k] = (float)wide[k];
-        }
-        device_write(d, p, flat, at + i, n, p->real == DT_F64 ? (void *)wide : (void *)narrow);
+        put(d, p, flat, at + i, n, wide, narrow);
     }
     return OK;
 }
 
 static status load_piece(struct device *d, const struct program *p, val flat,
                          const struct tensor_folder *f, const struct weight_piece *piece,
-                         double *wide, float *narrow)
+                         double *wide, double *narrow)
 {
     const struct weight_part *q = piece->part;
     const struct tensor_entry *e = tensor_folder_find(f, q->name);
@@ -181,11 +196,11 @@ static status load_piece(struct device *d, const struct program *p, val flat,
 
 static status load_segment(const struct weights *w, struct device *d, const struct program *p,
                            const struct tensor_folder *f, const struct weight_segment *g,
-                           double *wide, float *narrow)
+                           double *wide, double *narrow)
 {
     struct arena a = { 0 };
     struct weight_piece *pieces = arena_take_array(&a, (size_t)g->count, sizeof *pieces);
-    val flat = flat_value(p, "weight.", g);
+    val flat = weights_master(p, g);
     int count = weights_pieces(w, g, pieces);
     status s = OK;
 
@@ -202,7 +217,7 @@ status weights_load(const struct weights *w, struct device *d, const struct prog
 {
     struct arena a = { 0 };
     double *wide = arena_take_array(&a, CHUNK, sizeof *wide);
-    float *narrow = arena_take_array(&a, CHUNK, sizeof *narrow);
+    double *narrow = arena_take_array(&a, CHUNK, sizeof *narrow);
     int wanted = 0;
     status s = OK;
 
@@ -271,7 +286,8 @@ static status collect_segment(const struct weights *w, const struct device *d,
     int T = w->mesh->size[AXIS_TP];
     int64_t shard = g->shard_blocks * WEIGHT_BLOCK,
             whole = shard * mesh_length(w->mesh, AXES_SHARD), largest = 0;
-    size_t width = dtype_bytes(p->real);
+    enum dtype type = program_value(p, flat)->dtype;
+    size_t width = dtype_bytes(type);
     struct arena a = { 0 };
     char *mine = arena_take_array(&a, (size_t)shard, width),
          *all = arena_take_array(&a, (size_t)whole, width);
@@ -279,9 +295,9 @@ static status collect_segment(const struct weights *w, const struct device *d,
     status s;
 
     device_read(d, p, flat, 0, shard, mine);
-    TRY_OR(release, s, gather_over(w->mesh, AXES_SHARD, p->real, mine, shard, all));
+    TRY_OR(release, s, gather_over(w->mesh, AXES_SHARD, type, mine, shard, all));
     if (T > 1) {
-        TRY_OR(release, s, gather_over(w->mesh, AXES_TP, p->real, all, whole, flats));
+        TRY_OR(release, s, gather_over(w->mesh, AXES_TP, type, all, whole, flats));
     }
     for (int i = 0; i < g->count; i++) {
         int64_t count = g->parts[i].whole[0] * g->parts[i].whole[1];
@@ -291,7 +307,7 @@ static status collect_segment(const struct weights *w, const struct device *d,
     tensor = arena_take_array(&a, (size_t)largest, width);
     for (int i = 0; i < g->count; i++) {
         assemble(w, &g->parts[i], flats, whole, width, tensor);
-        TRY_OR(release, s, each(user, &g->parts[i], tensor));
+        TRY_OR(release, s, each(user, &g->parts[i], type, tensor));
     }
 release:
     arena_release(&a);
@@ -302,8 +318,10 @@ status weights_collect(const struct weights *w, const struct device *d, const st
                        const char *prefix, weights_each_fn *each, void *user)
 {
     for (int i = 0; i < w->count; i++) {
-        TRY(collect_segment(w, d, p, flat_value(p, prefix, &w->segments[i]), &w->segments[i], each,
-                            user));
+        const struct weight_segment *g = &w->segments[i];
+        val flat = strcmp(prefix, "master.") == 0 ? weights_master(p, g) : flat_value(p, prefix, g);
+
+        TRY(collect_segment(w, d, p, flat, g, each, user));
     }
     return OK;
 }

@@ -34,13 +34,13 @@ val program_grad(const struct program *p, val v)
  * written. */
 static val weight_gradient(struct program *p, const struct value *w)
 {
-    return program_grad_state(p, arena_format(p->arena, "grad.%s", w->name), w->dtype, w->shape,
+    return program_grad_state(p, arena_format(p->arena, "grad.%s", w->name), p->sum, w->shape,
                               place_gradient(w->place));
 }
 
 static val zeroed_gradient(struct program *p, struct value *w)
 {
-    struct node n = { .op = OP_ZERO, .arg.zero = { w->dtype, w->shape, place_gradient(w->place) } };
+    struct node n = { .op = OP_ZERO, .arg.zero = { p->sum, w->shape, place_gradient(w->place) } };
 
     program_append(p, &n, "gradient");
     return n.out[0];

@@ -54,7 +54,7 @@ extern const struct op_def op_view_def, op_enter_def, op_leave_def, op_gather_de
     op_rmsnorm_dw_def, op_rope_angles_def, op_rope_def, op_attention_def, op_attention_d_def,
     op_swiglu_def, op_swiglu_d_def, op_head_stats_def, op_head_loss_def, op_head_grad_def,
     op_head_learn_def, op_head_logits_def, op_exact_sum_def, op_norm_def, op_reduce_def,
-    op_clip_def, op_adamw_def;
+    op_clip_def, op_adamw_def, op_cast_def;
 
 /* ---- writing nodes ---- */
 

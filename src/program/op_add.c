@@ -36,8 +36,6 @@ static status same_shape(const struct program *p, val a, val b)
     const struct value *x = value_of(p, a), *y = value_of(p, b);
     char sx[96], sy[96];
 
-    TRY(rule_real(p, a));
-    TRY(rule_real(p, b));
     if (!shape_same(&x->shape, &y->shape)) {
         return fail(ERR_PLAN, "%s is %s and %s is %s", x->name, shape_text(&x->shape, sx), y->name,
                     shape_text(&y->shape, sy));
@@ -48,11 +46,15 @@ static status same_shape(const struct program *p, val a, val b)
 static status accumulate_rule(const struct program *p, const struct node *n, struct sketch *out)
 {
     (void)out;
+    TRY(rule_type(p, n->in[0], p->sum, value_of(p, n->in[0])->shape.rank));
+    TRY(rule_type(p, n->in[1], p->sum, value_of(p, n->in[1])->shape.rank));
     TRY(same_shape(p, n->in[0], n->in[1]));
     return rule_same_place(p, n->in[0], n->in[1]);
 }
 
-static void add_share(const struct call *c, const void *a, const void *b, void *y,
+typedef void add_fn(const struct add_args *a, struct team t);
+
+static void add_share(const struct call *c, add_fn *add, const void *a, const void *b, void *y,
                       const struct value *like)
 {
     int64_t count = 1, from, to;
@@ -68,14 +70,15 @@ static void add_share(const struct call *c, const void *a, const void *b, void *
                               .b = (const char *)b + (size_t)from * width,
                               .y = (char *)y + (size_t)from * width,
                               .count = to - from };
-    c->d->kernels->add(&part, (struct team){ 0, 1 });
+    add(&part, (struct team){ 0, 1 });
 }
 
 static void accumulate_run(const struct call *c)
 {
     void *sum = call_bytes(c, c->n->in[0]);
 
-    add_share(c, sum, call_bytes(c, c->n->in[1]), sum, value_of(c->p, c->n->in[0]));
+    add_share(c, c->d->kernels->add_sums, sum, call_bytes(c, c->n->in[1]), sum,
+              value_of(c->p, c->n->in[0]));
 }
 
 const struct op_def op_accumulate_def = {
@@ -91,6 +94,8 @@ const struct op_def op_accumulate_def = {
 
 static status add_rule(const struct program *p, const struct node *n, struct sketch *out)
 {
+    TRY(rule_real(p, n->in[0]));
+    TRY(rule_real(p, n->in[1]));
     TRY(same_shape(p, n->in[0], n->in[1]));
     TRY(rule_same_place(p, n->in[0], n->in[1]));
     sketch_like(p, n->in[0], out);
@@ -107,7 +112,7 @@ static void add_diff(struct program *p, const struct node *n)
 
 static void add_run(const struct call *c)
 {
-    add_share(c, call_bytes(c, c->n->in[0]), call_bytes(c, c->n->in[1]),
+    add_share(c, c->d->kernels->add, call_bytes(c, c->n->in[0]), call_bytes(c, c->n->in[1]),
               call_bytes(c, c->n->out[0]), value_of(c->p, c->n->out[0]));
 }
 

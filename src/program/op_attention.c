@@ -39,6 +39,7 @@ static status attention_rule(const struct program *p, const struct node *n, stru
     /* lse [B, H, S]: heads stand on dimension 1. */
     out[1] = out[0];
     out[1].shape = shape_3(x->shape.d[0], H, x->shape.d[1]);
+    out[1].dtype = p->sum;
     out[1].live[1] = (val){ 0 };
     out[1].live[2] = x->live[1];
     FOR_AXES(p, a)

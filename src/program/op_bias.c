@@ -91,7 +91,7 @@ val op_bias(struct program *p, const char *name, val x, const val *b, int parts)
 static status bias_dw_rule(const struct program *p, const struct node *n, struct sketch *out)
 {
     (void)out;
-    TRY(rule_type(p, n->in[0], p->real, 1));
+    TRY(rule_type(p, n->in[0], p->sum, 1));
     TRY(rule_type(p, n->in[1], p->real, 3));
     return rule_weight_gradient(p, n->in[1], n->in[0], true);
 }

@@ -86,7 +86,7 @@ static status embed_dw_rule(const struct program *p, const struct node *n, struc
                        *ids = value_of(p, n->in[2]);
 
     (void)out;
-    TRY(rule_type(p, n->in[0], p->real, 2));
+    TRY(rule_type(p, n->in[0], p->sum, 2));
     TRY(rule_type(p, n->in[1], p->real, 3));
     TRY(rule_type(p, n->in[2], DT_I32, 2));
     FOR_AXES(p, a)

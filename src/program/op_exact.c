@@ -93,7 +93,7 @@ static status norm_rule(const struct program *p, const struct node *n, struct sk
 
     (void)out;
     TRY(scalars_rule(p, n->in[0]));
-    TRY(rule_type(p, n->in[1], p->real, 1));
+    TRY(rule_type(p, n->in[1], p->sum, 1));
     blocks = value_of(p, n->in[1])->shape.d[0] / 1024;
     TRY(rule_not_partial(p, n->in[1]));
     for (int i = 0; i < n->arg.norm.count; i++) {

@@ -113,6 +113,7 @@ const struct op_def op_head_stats_def = {
     .math = "max, sum of exp, target of x w^T",
     .rule = stats_rule,
     .flops = product_flops,
+    .scratch = head_scratch,
     .run = stats_run,
 };
 
@@ -241,7 +242,7 @@ static status grad_places(const struct program *p, const struct node *n, struct 
         const struct value *dest = value_of(p, n->in[4]);
         struct place want = place_gradient(w->place);
 
-        TRY(rule_type(p, n->in[4], p->real, 2));
+        TRY(rule_type(p, n->in[4], p->sum, 2));
         FOR_AXES(p, a)
         {
             if (dest->place.on[a] != want.on[a]) {
@@ -358,6 +359,7 @@ static status logits_rule(const struct program *p, const struct node *n, struct 
 
     TRY(head_inputs(p, n->in[0], n->in[1]));
     sketch_like(p, n->in[0], out);
+    out->dtype = p->sum;
     out->shape = shape_3(x->shape.d[0], x->shape.d[1], n->arg.head.valid);
     FOR_AXES(p, a)
     {
@@ -382,6 +384,7 @@ const struct op_def op_head_logits_def = {
     .math = "y = x w^T",
     .rule = logits_rule,
     .flops = product_flops,
+    .scratch = head_scratch,
     .run = logits_run,
 };
 

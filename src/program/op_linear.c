@@ -68,7 +68,27 @@ static struct linear_args rows_of(const struct call *c, val x)
 {
     return (struct linear_args){ .B = call_extent(c, x, 0),
                                  .S = call_extent(c, x, 1),
-                                 .scale = c->n->arg.linear.scale };
+                                 .scale = c->n->arg.linear.scale,
+                                 .scratch = call_bytes(c, c->n->scratch) };
+}
+
+/* Of the largest of the parts: they are multiplied one after the other. */
+static size_t linear_scratch(const struct program *p, const struct node *n, const struct kernels *k,
+                             int threads)
+{
+    const struct value *x = value_of(p, n->in[0]);
+    size_t most = 0;
+
+    for (int i = 1; i <= n->arg.linear.parts; i++) {
+        const struct value *w = value_of(p, n->in[i]);
+        struct linear_args a = {
+            .B = x->shape.d[0], .S = x->shape.d[1], .N = w->shape.d[0], .K = w->shape.d[1]
+        };
+        size_t bytes = k->linear_scratch(&a, threads);
+
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 static void *column(void *bytes, int64_t at, const struct value *like)
@@ -134,6 +154,7 @@ const struct op_def op_linear_def = {
     .rule = linear_rule,
     .diff = linear_diff,
     .flops = linear_flops,
+    .scratch = linear_scratch,
     .run = linear_run,
 };
 
@@ -217,6 +238,7 @@ const struct op_def op_linear_dx_def = {
     .math = "dx = dy w",
     .rule = dx_rule,
     .flops = linear_flops,
+    .scratch = linear_scratch,
     .run = dx_run,
 };
 
@@ -254,7 +276,7 @@ static status dw_rule(const struct program *p, const struct node *n, struct sket
                        *x = value_of(p, n->in[2]);
 
     (void)out;
-    TRY(rule_real(p, n->in[0]));
+    TRY(rule_type(p, n->in[0], p->sum, 2));
     TRY(rule_real(p, n->in[1]));
     TRY(rule_real(p, n->in[2]));
     if (dest->shape.rank != 2 || dy->shape.rank != 3 || x->shape.rank != 3 ||

@@ -13,6 +13,7 @@ static status rmsnorm_rule(const struct program *p, const struct node *n, struct
     }
     sketch_like(p, n->in[0], &out[0]);
     sketch_like(p, n->in[0], &out[1]);
+    out[1].dtype = p->sum;
     out[1].shape.rank = 2;
     TRY(rule_rows_and_weight(p, n->in[0], n->in[1], false, &out[0].place));
     out[1].place = out[0].place;
@@ -135,7 +136,7 @@ const struct op_def op_rmsnorm_dx_def = {
 static status rmsnorm_dw_rule(const struct program *p, const struct node *n, struct sketch *out)
 {
     (void)out;
-    TRY(rule_type(p, n->in[0], p->real, 1));
+    TRY(rule_type(p, n->in[0], p->sum, 1));
     TRY(rows_alike(p, n->in[1], n->in[2]));
     return rule_weight_gradient(p, n->in[1], n->in[0], false);
 }

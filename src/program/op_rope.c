@@ -9,7 +9,7 @@ static status angles_rule(const struct program *p, const struct node *n, struct 
 
     TRY(rule_type(p, n->in[0], DT_I32, 2));
     sketch_like(p, n->in[0], out);
-    out->dtype = p->real;
+    out->dtype = p->sum;
     out->shape = shape_3(positions->shape.d[0], positions->shape.d[1], n->arg.rope.d);
     return OK;
 }
@@ -51,7 +51,7 @@ static status rope_rule(const struct program *p, const struct node *n, struct sk
     const struct value *x = value_of(p, n->in[0]), *angles = value_of(p, n->in[1]);
 
     TRY(rule_type(p, n->in[0], p->real, 3));
-    TRY(rule_type(p, n->in[1], p->real, 3));
+    TRY(rule_type(p, n->in[1], p->sum, 3));
     if (n->arg.rope.heads * n->arg.rope.d > x->shape.d[2] || angles->shape.d[2] != n->arg.rope.d) {
         return fail(ERR_PLAN, "%s of width %lld does not hold %lld heads of %lld", x->name,
                     (long long)x->shape.d[2], (long long)n->arg.rope.heads,

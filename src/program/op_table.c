@@ -36,4 +36,5 @@ const struct op_def *const op_table[OP_COUNT] = {
     [OP_REDUCE] = &op_reduce_def,
     [OP_CLIP] = &op_clip_def,
     [OP_ADAMW] = &op_adamw_def,
+    [OP_CAST] = &op_cast_def,
 };

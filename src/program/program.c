@@ -25,8 +25,12 @@ static void *grown(struct arena *a, void *old, int count, int *room, size_t size
 void program_init(struct program *p, const char *name, struct arena *arena, const struct mesh *mesh,
                   enum dtype real)
 {
-    *p =
-        (struct program){ .name = name, .arena = arena, .mesh = mesh, .real = real, .segment = -1 };
+    *p = (struct program){ .name = name,
+                           .arena = arena,
+                           .mesh = mesh,
+                           .real = real,
+                           .sum = kernels_sum(real),
+                           .segment = -1 };
     p->values = grown(arena, NULL, 0, &p->value_room, sizeof *p->values);
     p->values[0] = (struct value){ .name = "none" };
     p->value_count = 1;

@@ -78,6 +78,7 @@ enum op {
     OP_REDUCE,
     OP_CLIP,
     OP_ADAMW,
+    OP_CAST,
     OP_COUNT
 };
 
@@ -103,7 +104,7 @@ struct value {
     bool temporary;  /* which part; set by the plan */
 };
 
-enum { OP_IN = 6, OP_OUT = 3, LINEAR_PARTS = 3 };
+enum { OP_IN = 7, OP_OUT = 3, LINEAR_PARTS = 3 };
 
 struct block_range {
     int64_t from, to; /* of 1,024 elements */
@@ -184,7 +185,7 @@ struct program {
     const char *name; /* "learn", "update", "judge" */
     struct arena *arena;
     const struct mesh *mesh;
-    enum dtype real;
+    enum dtype real, sum; /* of activations and weights; of what is added up: tensor/kernels.h */
     struct value *values; /* [value_count]; value 0 is none */
     int value_count, value_room;
     int *persistent; /* [persistent_count] ids of the values that outlive a run */
@@ -209,7 +210,8 @@ struct program {
 
 /* ---- writing ---- */
 
-/* `real` is DT_F32 or DT_F64: the type of activations and weights. The mesh is borrowed. */
+/* `real` is DT_F64, DT_F32 or DT_BF16: the type of activations and weights. Gradients of weights are
+ * then F64, F32 or F32. The mesh is borrowed. */
 void program_init(struct program *p, const char *name, struct arena *arena, const struct mesh *mesh,
                   enum dtype real);
 
@@ -275,8 +277,11 @@ void op_norm(struct program *p, val grad, val scalars, const struct block_range 
 void op_reduce(struct program *p, val scalars); /* sums the words over all ranks */
 /* hyper [8] F64 and reduced scalars -> result [4] F64; words: enum hyper, enum clip_result */
 val op_clip(struct program *p, val scalars, val hyper);
-void op_adamw(struct program *p, val w, val grad, val m, val v, val clip,
-              val hyper); /* also zeroes grad */
+/* Also zeroes grad. `copy`, if it is not 0, is w in the type of weights, for a program that computes
+ * in a narrower one. */
+void op_adamw(struct program *p, val w, val grad, val m, val v, val clip, val hyper, val copy);
+/* copy = w, in the type of weights. */
+void op_cast(struct program *p, val w, val copy);
 
 enum hyper {
     HYPER_LR,

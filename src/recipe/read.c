@@ -141,24 +141,12 @@ static const char *shorter_precision(const char *precision)
     return precision;
 }
 
-/* model.precision, else trainer.precision, in its short form; bf16 is not built yet and computed
- * in 32. */
-static void settle_precision(struct reading *r)
+/* model.precision, else trainer.precision, in its short form. */
+static void settle_precision(struct recipe *out)
 {
-    struct recipe *out = r->out;
-    const char *key = out->model.precision != NULL ? "model.precision" : "trainer.precision";
     const char *precision = shorter_precision(
         out->model.precision != NULL ? out->model.precision : out->trainer.precision);
 
-    if (strcmp(precision, "bf16") == 0) {
-        if (!findings_have_error(r->found, key)) {
-            findings_add(r->found, FINDING_WARNING, tree_at(out->tree, key), key,
-                         "%s is bf16%s, which is computed as 32 here for now; trainer.precision=32 "
-                         "says so too",
-                         key, recipe_given(out, key) ? "" : " (its default)");
-        }
-        precision = "32";
-    }
     out->trainer.precision = precision;
     out->model.precision = precision;
 }
@@ -170,7 +158,7 @@ static void settle(struct reading *r)
     struct recipe *out = r->out;
     const struct tree *data = tree_at(out->tree, "model.data");
 
-    settle_precision(r);
+    settle_precision(out);
     if (out->model.num_layers != 0) {
         out->model.num_hidden_layers = out->model.num_layers;
     }

@@ -4,8 +4,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct kernels kernels_scalar_32, kernels_avx2_32, kernels_avx512_32;
+#include "tensor/pair_rate.h"
+
 extern const struct kernels kernels_scalar_64, kernels_avx2_64, kernels_avx512_64;
+extern const struct kernels kernels_scalar_32, kernels_avx2_f32, kernels_avx512_f32;
+extern const struct kernels kernels_scalar_bf16, kernels_avx2_bf16, kernels_avx512_bf16,
+    kernels_avx512_bf16_bf16;
+
+static const struct {
+    const char *name;
+    enum dtype real;
+} precisions[] = { { "64", DT_F64 }, { "32", DT_F32 }, { "bf16", DT_BF16 } };
+
+enum { PRECISIONS = sizeof precisions / sizeof precisions[0] };
+
+const char *precision_name(enum dtype real)
+{
+    for (size_t i = 0; i < PRECISIONS; i++) {
+        if (precisions[i].real == real) {
+            return precisions[i].name;
+        }
+    }
+    return dtype_name(real);
+}
+
+enum dtype precision_find(const char *name)
+{
+    for (size_t i = 0; i < PRECISIONS; i++) {
+        if (strcmp(precisions[i].name, name) == 0) {
+            return precisions[i].real;
+        }
+    }
+    return DT_NONE;
+}
 
 static bool any_processor(void)
 {
@@ -27,31 +58,53 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512vl");
 }
 
-/* Slowest first: the last one that runs is the best. */
+static bool has_avx512_bf16(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512bf16");
+}
+
+/* Slowest first: the last one that runs is the best, but for bf16 products (kernels_find). */
 static const struct family {
-    const struct kernels *f32, *f64;
     bool (*runs)(void);
+    const struct kernels *f64, *f32, *bf16;
 } families[] = {
-    { &kernels_scalar_32, &kernels_scalar_64, any_processor },
-    { &kernels_avx2_32, &kernels_avx2_64, has_avx2 },
-    { &kernels_avx512_32, &kernels_avx512_64, has_avx512 },
+    { any_processor, &kernels_scalar_64, &kernels_scalar_32, &kernels_scalar_bf16 },
+    { has_avx2, &kernels_avx2_64, &kernels_avx2_f32, &kernels_avx2_bf16 },
+    { has_avx512, &kernels_avx512_64, &kernels_avx512_f32, &kernels_avx512_bf16 },
+    { has_avx512_bf16, NULL, NULL, &kernels_avx512_bf16_bf16 },
 };
 
 enum { FAMILIES = sizeof families / sizeof families[0] };
+
+static const struct kernels *table_of(const struct family *f, enum dtype real)
+{
+    check(real == DT_F64 || real == DT_F32 || real == DT_BF16,
+          "kernels are for F64, F32 and BF16, not for %s", dtype_name(real));
+    return real == DT_F64 ? f->f64 : real == DT_F32 ? f->f32 : f->bf16;
+}
 
 size_t kernels_all(enum dtype real, const struct kernels *out[8])
 {
     size_t n = 0;
 
-    check(real == DT_F32 || real == DT_F64, "kernels are for F32 and F64, not for %s",
-          dtype_name(real));
     __builtin_cpu_init();
     for (size_t i = 0; i < FAMILIES; i++) {
-        if (families[i].runs()) {
-            out[n++] = real == DT_F32 ? families[i].f32 : families[i].f64;
+        const struct kernels *table = table_of(&families[i], real);
+
+        if (table != NULL && families[i].runs()) {
+            out[n++] = table;
         }
     }
     return n;
+}
+
+/* Some processors have bf16 products that are slower than float ones (half the rate on Sapphire
+ * Rapids, twice it on Zen 4 and 5), so the rates decide. They are far apart: noise does not. */
+static const struct kernels *best_of(const struct kernels *const *all, size_t n)
+{
+    bool pairs = n > 1 && strcmp(all[n - 1]->family, "avx512_bf16") == 0;
+
+    return all[pairs && !pairs_pay() ? n - 2 : n - 1];
 }
 
 static status unknown_family(const char *name, const struct kernels *const *all, size_t n)
@@ -75,7 +128,7 @@ status kernels_find(enum dtype real, const struct kernels **out)
     const char *name = getenv("ROUX_ISA");
 
     if (name == NULL || name[0] == '\0') {
-        *out = all[n - 1];
+        *out = best_of(all, n);
         return OK;
     }
     for (size_t i = 0; i < n; i++) {

@@ -2,8 +2,8 @@
  * The kernels: what each computes, on which bytes, in which order.
  *
  * A kernel family is a table of functions (struct kernels). The reference family is plain C,
- * compiled for float and for double; faster families fill the same table later. A kernel takes one
- * struct of pointers and sizes and a team; each thread of the team calls it with the same struct
+ * compiled for float and for double (ref/); fast ones are vector code for float and bf16 (cpu/). A
+ * kernel takes one struct of pointers and sizes and a team; each thread of the team calls it with the same struct
  * and computes its share. Kernels test nothing (the plan did), allocate nothing, and synchronise
  * nothing: whatever one thread reads, no other thread of the same call writes. Scratch is aligned
  * to 64 bytes and holds nothing before and after a call; its size may be 0, and a size asked for B
@@ -11,8 +11,14 @@
  *
  * Letters: B sequences, S positions of a sequence, T = B*S rows, D width, H query heads, G
  * key/value heads, d head width, F feed-forward width, V vocabulary, K inner and N outer extent of
- * a product. "real" is the family's number type: float, or double in the proofs. Everything is
- * row-major; ld* are distances between rows, in elements.
+ * a product. Everything is row-major; ld* are distances between rows, in elements.
+ *
+ * Two number types a table: `real`, in which activations, their gradients and the weights that
+ * kernels multiply with are stored (double, float or bf16), and `sum`, in which everything is added
+ * and in which gradients of weights, rstd, lse, angles, logits, master weights and moments are kept
+ * (double with double, else float). A bf16 kernel computes in float what it loaded, and rounds once
+ * where it stores; only the operands of a product may be rounded to bf16 on the way (families with
+ * bf16 products).
  *
  * Determinism: every output element is computed whole by one thread, in an order that depends on
  * the sizes alone. So the number of threads never changes a bit, and a row's result never depends
@@ -51,10 +57,10 @@ static inline void team_share(struct team t, int64_t n, int64_t *from, int64_t *
  *
  *   forward   y [T, N, ldy]  = scale * x [T, K, ldx] w^T           (add: y += ...)
  *   dx        dx [T, K, lddx] = scale * dy [T, N, lddy] w          (add: dx += ...)
- *   dw        dw [N, K]      += scale * row tree of dy^T x
+ *   dw        dw [N, K] (sum) += scale * row tree of dy^T x
  *
- * `scale` is the epilogue's: applied once to the finished sum (FP8 uses it). `scratch`
- * [linear_scratch bytes for all threads] is for dw.
+ * `scale` is the epilogue's: applied once to the finished sum (FP8 uses it). `scratch`:
+ * linear_scratch bytes for all threads, for each of the three.
  */
 struct linear_args {
     const void *x, *w, *dy;
@@ -67,7 +73,7 @@ struct linear_args {
 
 /*
  * bias: y [T, N, ldy] = x [T, N, ldx] + b [N]      y may be x
- *   dw: db [N] += row tree of dy [T, N, lddy]
+ *   dw: db [N] (sum) += row tree of dy [T, N, lddy]
  */
 struct bias_args {
     const void *x, *b, *dy;
@@ -80,7 +86,7 @@ struct bias_args {
  * Embedding of a vocabulary slice [first, first + rows) of the whole: w [rows, D].
  *
  *   forward   y [T, D]: row ids[t] - first of w; zeros where the id lies outside the slice
- *   dw        dw [rows, D] += row tree of dy [T, D] by id; id `pad` (-1: none) gets nothing
+ *   dw        dw [rows, D] (sum) += row tree of dy [T, D] by id; id `pad` (-1: none) gets nothing
  */
 struct embed_args {
     const int32_t *ids; /* [T] */
@@ -90,12 +96,12 @@ struct embed_args {
 };
 
 /*
- * y [T, D] = x / rms(x) * w, rms(x) = sqrt(mean(x^2) + eps); rstd [T] = 1 / rms, kept for the
+ * y [T, D] = x / rms(x) * w, rms(x) = sqrt(mean(x^2) + eps); rstd [T] (sum) = 1 / rms, kept for the
  * derivative. y may be x. Source: Zhang and Sennrich 2019, eq. 4; eps inside the root, as Llama has
  * it.
  *
  *   dx [T, D] = rstd * (w dy - x * rstd^2 * mean(w dy x))     dx may be dy
- *   dw [D]   += row tree of dy * x * rstd
+ *   dw [D] (sum) += row tree of dy * x * rstd
  *
  * Per head: x is [T, heads, D] with the row distance ld*, rstd [T, heads]; the gain is shared, and
  * a sequence's sum runs over positions and heads. heads = 0 means one, ld* = 0 means heads * D.
@@ -109,7 +115,7 @@ struct rmsnorm_args {
 };
 
 /*
- * Angles: out [T, d]: for p < d/2, out[t][p] = cos(position[t] * inv_freq[p]), out[t][d/2 + p] =
+ * Angles: out [T, d] (sum): for p < d/2, out[t][p] = cos(position[t] * inv_freq[p]), out[t][d/2 + p] =
  * sin(...); the angle in double, the result rounded once.
  */
 struct rope_angles_args {
@@ -137,7 +143,7 @@ struct rope_args {
  *
  *   q [T, H, d], k and v [T, G, d], each with its own row distance; o [T, H, d] with ldo
  *   position i of a sequence attends to j with  max(start[i], i - window + 1) <= j <= i   (window 0: no limit)
- *   o = sum_j softmax_j(scale * q.k_j) v_j; lse [B, H, S] = log of the softmax's denominator, kept for the derivative
+ *   o = sum_j softmax_j(scale * q.k_j) v_j; lse [B, H, S] (sum) = log of the softmax's denominator, kept for the derivative
  *
  * starts [T]: the first position (within its sequence) of the document that position i belongs to;
  * NULL: all zero. Derivative from q, k, v, o, lse and do; dq, dk, dv are written (not added to),
@@ -163,7 +169,7 @@ struct swiglu_args {
     int64_t T, F;
 };
 
-/* y = a + b, `count` elements; y may be either. */
+/* y = a + b, `count` elements; y may be either. add: of type real; add_sums: of type sum. */
 struct add_args {
     const void *a, *b;
     void *y;
@@ -182,13 +188,13 @@ struct add_args {
  *   merge     from stats of `slices` slices [slices, T, 3], in order: lse [T] double and loss [B] double: the sum over
  *             the sequence's positions, in order, of lse - target logit where there is a target
  *   backward  from lse: per position p = exp(logit - lse) - [target]; dx [T, D] = p w (this slice's part),
- *             dw [rows, D] += row tree of p^T x. Positions without a target contribute nothing, exactly.
+ *             dw [rows, D] (sum) += row tree of p^T x. Positions without a target contribute nothing, exactly.
  *   learn     lse, loss and backward of a single slice in one pass over the logits; `stats` is not written
- *   logits    logits [T, valid] with ldl
+ *   logits    logits [T, valid] (sum) with ldl
  *
- * stats and merge are row-wise and use no scratch; backward and learn form dw, so a team shares
- * `scratch` (head_scratch bytes, enough also for fewer rows), and they are called in steps with a
- * barrier between: see struct kernels. Either of dx and dw may be NULL: it is not wanted. The
+ * A team shares `scratch` (head_scratch bytes for any of the four, enough also for fewer rows;
+ * merge uses none). backward and learn form dw, so they are called in steps with a barrier between:
+ * see struct kernels. Either of dx and dw may be NULL: it is not wanted. The
  * scratch holds p of all rows for as many words as `slab_bytes` allow (0: 256 MiB); if these are
  * not all words, learn forms the logits twice. That changes no bit.
  */
@@ -202,35 +208,42 @@ struct head_args {
 };
 
 /*
- * AdamW on `count` elements, decoupled decay, one group. Source: Loshchilov and Hutter 2019; the
+ * AdamW on `count` elements of type sum, decoupled decay, one group. Source: Loshchilov and Hutter 2019; the
  * order of operations is torch.optim.AdamW's:
  *
  *   w *= 1 - lr * decay;  m = b1 m + (1 - b1) g s;  v = b2 v + (1 - b2) (g s)^2;
  *   w -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
  *
  * s scales the gradient sum to the clipped mean. All hyper-parameters are double and rounded where
- * they meet reals.
+ * they meet reals. `copy`, where it is not NULL, gets the new w in type real. g is zeroed in the
+ * same pass, for the next step's sums.
  */
 struct adamw_args {
-    void *w, *m, *v;
-    const void *g;
+    void *w, *m, *v, *g, *copy;
     int64_t count;
     /* correction_i = 1 - beta_i^t */
     double lr, decay, beta1, beta2, eps, correction1, correction2, scale;
 };
 
-/* sums [count / 1024] double: of each block of 1,024 elements of g, the sum of squares in
- * double, in a fixed order. */
+/* sums [count / 1024] double: of each block of 1,024 elements of g (type sum), the sum of squares
+ * in double, in a fixed order. */
 struct norm_args {
     const void *g;
     double *sums;
     int64_t blocks;
 };
 
+/* copy [count] (real) = w [count] (sum), rounded to nearest even. */
+struct cast_args {
+    const void *w;
+    void *copy;
+    int64_t count;
+};
+
 /* One kernel family in one number type. Every slot is filled. */
 struct kernels {
-    const char *family; /* "scalar", "avx2", ... */
-    enum dtype real;    /* DT_F32 or DT_F64 */
+    const char *family;   /* "scalar", "avx2", ... */
+    enum dtype real, sum; /* F64 and F64, F32 and F32, or BF16 and F32 */
 
     void (*linear)(const struct linear_args *a, struct team t);
     void (*linear_dx)(const struct linear_args *a, struct team t);
@@ -260,6 +273,7 @@ struct kernels {
     void (*swiglu)(const struct swiglu_args *a, struct team t);
     void (*swiglu_d)(const struct swiglu_args *a, struct team t);
     void (*add)(const struct add_args *a, struct team t);
+    void (*add_sums)(const struct add_args *a, struct team t);
 
     void (*head_stats)(const struct head_args *a, struct team t);
     void (*head_merge)(const struct head_args *a, struct team t);
@@ -272,10 +286,21 @@ struct kernels {
 
     void (*adamw)(const struct adamw_args *a, struct team t);
     void (*norm)(const struct norm_args *a, struct team t);
+    void (*cast)(const struct cast_args *a, struct team t);
 };
 
+/* The type that a table of this `real` adds in. */
+static inline enum dtype kernels_sum(enum dtype real)
+{
+    return real == DT_F64 ? DT_F64 : DT_F32;
+}
+
+/* "64", "32" or "bf16", and back; DT_NONE for another word. */
+const char *precision_name(enum dtype real);
+enum dtype precision_find(const char *name);
+
 /*
- * The best family of this processor for the type (DT_F32 or DT_F64), or the one named by the
+ * The best family of this processor for the type `real`, or the one named by the
  * environment variable ROUX_ISA. ERR_RECIPE if that name is unknown or the processor lacks it; the
  * text lists what there is.
  */

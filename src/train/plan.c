@@ -33,7 +33,7 @@ static void sum_up(const struct train_spec *t, const struct mesh *mesh, const st
     out->wire[AXIS_TP] = t->accumulate * program_wire_bytes(&s->learn, AXES_TP);
     out->wire[AXIS_DS] = t->accumulate * program_wire_bytes(&s->learn, AXES_SHARD);
     out->wire[AXIS_REPLICA] = t->accumulate * program_wire_bytes(&s->learn, AXES_SPREAD);
-    out->checkpoint_bytes = 3 * out->parameters * (int64_t)dtype_bytes(t->real);
+    out->checkpoint_bytes = 3 * out->parameters * (int64_t)dtype_bytes(kernels_sum(t->real));
 }
 
 status train_plan(const struct train_spec *t, int rank, struct train_plan_report *out,

@@ -1,6 +1,7 @@
 /*
  * learn: forward and backward of a micro-batch, losses and gradients added up.
  * update: one message of exact scalars, clip, AdamW. judge: forward and loss of a validation batch.
+ * cast: weights from their masters, where these are of another type.
  */
 #include "train/trainer.h"
 
@@ -27,21 +28,32 @@ static status learn_make(struct programs *s, struct arena *a, const struct train
     return OK;
 }
 
+/* What AdamW changes: the weights themselves, or masters of which these are copies. */
+static val master_of(struct program *p, struct arena *a, const struct value *flat, const char *name,
+                     val *copy)
+{
+    val weight = program_weight(p, flat->name, flat->dtype, flat->shape, flat->place, false);
+
+    if (p->real == p->sum) {
+        return weight;
+    }
+    *copy = weight;
+    return program_state(p, arena_format(a, "master.%s", name), p->sum, flat->shape, flat->place);
+}
+
 static void update_segment(struct programs *s, struct arena *a, const struct weights *w, int i)
 {
     struct program *p = &s->update, *learn = &s->learn;
     const char *name = w->segments[i].name;
     val there = program_find(learn, arena_format(a, "weight.%s", name));
     const struct value *flat = program_value(learn, there);
-    val weight = program_weight(p, flat->name, flat->dtype, flat->shape, flat->place, false);
-    val grad = program_grad_state(p, arena_format(a, "grad.%s", flat->name), flat->dtype,
-                                  flat->shape, flat->place);
-    val m = program_state(p, arena_format(a, "moment1.%s", name), flat->dtype, flat->shape,
-                          flat->place);
-    val v = program_state(p, arena_format(a, "moment2.%s", name), flat->dtype, flat->shape,
-                          flat->place);
+    val copy = { 0 }, master = master_of(p, a, flat, name, &copy);
+    val grad = program_grad_state(p, arena_format(a, "grad.%s", flat->name), p->sum, flat->shape,
+                                  flat->place);
+    val m = program_state(p, arena_format(a, "moment1.%s", name), p->sum, flat->shape, flat->place);
+    val v = program_state(p, arena_format(a, "moment2.%s", name), p->sum, flat->shape, flat->place);
 
-    op_adamw(p, weight, grad, m, v, s->clip, s->hyper);
+    op_adamw(p, master, grad, m, v, s->clip, s->hyper, copy);
 }
 
 static void update_make(struct programs *s, struct arena *a, const struct train_spec *t,
@@ -57,7 +69,7 @@ static void update_make(struct programs *s, struct arena *a, const struct train_
     for (int i = 0; i < w->count; i++) {
         const struct value *flat = program_value(
             &s->learn, program_find(&s->learn, arena_format(a, "weight.%s", w->segments[i].name)));
-        val grad = program_grad_state(p, arena_format(a, "grad.%s", flat->name), flat->dtype,
+        val grad = program_grad_state(p, arena_format(a, "grad.%s", flat->name), p->sum,
                                       flat->shape, flat->place);
 
         op_norm(p, grad, s->update_scalars, w->norm_ranges[i], w->norm_counts[i]);
@@ -85,6 +97,25 @@ static void judge_make(struct programs *s, struct arena *a, const struct train_s
     program_keep(p, s->judge_loss);
 }
 
+/* Where weights are copies: what brings them up to date after the masters were made or loaded. */
+static void cast_make(struct programs *s, struct arena *a, const struct train_spec *t,
+                      const struct mesh *mesh)
+{
+    const struct weights *w = s->model.weights;
+    struct program *p = &s->cast;
+
+    program_init(p, "cast", a, mesh, t->real);
+    program_segment(p, "cast", 0);
+    for (int i = 0; i < w->count && p->real != p->sum; i++) {
+        const char *name = w->segments[i].name;
+        const struct value *flat =
+            program_value(&s->learn, program_find(&s->learn, arena_format(a, "weight.%s", name)));
+        val copy = { 0 }, master = master_of(p, a, flat, name, &copy);
+
+        op_cast(p, master, copy);
+    }
+}
+
 status programs_make(struct programs *s, struct arena *a, const struct train_spec *t,
                      const struct mesh *mesh, const struct kernels *kernels, int threads)
 {
@@ -92,9 +123,11 @@ status programs_make(struct programs *s, struct arena *a, const struct train_spe
     residents_init(&s->residents, a);
     TRY(learn_make(s, a, t, mesh));
     update_make(s, a, t, mesh);
+    cast_make(s, a, t, mesh);
     judge_make(s, a, t, mesh);
     TRY(program_plan(&s->learn, &s->residents, kernels, threads, &s->learn_plan));
     TRY(program_plan(&s->update, &s->residents, kernels, threads, &s->update_plan));
+    TRY(program_plan(&s->cast, &s->residents, kernels, threads, &s->cast_plan));
     return program_plan(&s->judge, &s->residents, kernels, threads, &s->judge_plan);
 }
 

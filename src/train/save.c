@@ -34,7 +34,8 @@ static struct checkpoint_buffer buffer_of(const struct trainer *t, struct arena 
     const struct weights *w = t->programs.model.weights;
     const struct weight_segment *g = &w->segments[segment];
     const char *name = arena_format(a, "%s.%s", kind, g->name);
-    val v = program_find(&t->programs.update, name);
+    const struct program *p = &t->programs.update;
+    val v = strcmp(kind, "weight") == 0 ? weights_master(p, g) : program_find(p, name);
     struct weight_piece *pieces = arena_take_array(a, (size_t)g->count, sizeof *pieces);
     struct slice *slices = arena_take_array(a, (size_t)g->count, sizeof *slices);
     int count = weights_pieces(w, g, pieces);
@@ -43,8 +44,8 @@ static struct checkpoint_buffer buffer_of(const struct trainer *t, struct arena 
         slices[i] = slice_of(&pieces[i], kind);
     }
     return (struct checkpoint_buffer){ .name = name,
-                                       .dtype = t->spec->real,
-                                       .bytes = device_bytes(&t->device, &t->programs.update, v),
+                                       .dtype = program_value(p, v)->dtype,
+                                       .bytes = device_bytes(&t->device, p, v),
                                        .count = g->shard_blocks * WEIGHT_BLOCK,
                                        .slices = slices,
                                        .slice_count = count };
@@ -129,7 +130,7 @@ status trainer_save(struct trainer *t, const char *name)
 
 status trainer_export(struct trainer *t, const char *folder)
 {
-    TRY(weights_export(t->programs.model.weights, &t->spec->model, &t->device, &t->programs.learn,
+    TRY(weights_export(t->programs.model.weights, &t->spec->model, &t->device, &t->programs.update,
                        folder, DT_F32, 0));
     metrics_event(t, "exported %s", folder);
     /* Until the run is done, an export does not replace what a resume needs. */

@@ -296,11 +296,10 @@ static const char *recipe_as_text(struct arena *a, const struct recipe *r)
     return kept;
 }
 
+/* After the recipe was read both keys hold the same short form. */
 static enum dtype real_of(const struct recipe *r)
 {
-    const char *p = r->model.precision != NULL ? r->model.precision : r->trainer.precision;
-
-    return strstr(p, "64") != NULL ? DT_F64 : DT_F32;
+    return precision_find(r->trainer.precision);
 }
 
 status train_spec_make(struct train_spec *out, struct arena *a, const struct recipe *r, int ranks)

@@ -18,7 +18,8 @@ static status try_checkpoints(struct trainer *t)
 {
     const struct train_spec *s = t->spec;
     const char *sharded = path_join(&t->run, s->checkpoint_dir, "sharded");
-    uint64_t needed = 3 * (uint64_t)spec_parameters(&s->model) * dtype_bytes(s->real), space;
+    uint64_t needed = 3 * (uint64_t)spec_parameters(&s->model) * dtype_bytes(kernels_sum(s->real)),
+             space;
     char need[32], have[32];
 
     if (!saves(s)) {

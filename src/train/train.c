@@ -142,7 +142,7 @@ static void greet(const struct trainer *t)
     }
     log_info("%s, %s parameters, precision %s, kernels %s, %d rank%s x %d thread%s",
              s->model.family->name, text_count(parameters, spec_parameters(&s->model)),
-             s->real == DT_F64 ? "64" : "32", t->kernels->family, t->world->size,
+             precision_name(s->real), t->kernels->family, t->world->size,
              t->world->size == 1 ? "" : "s", t->threads, t->threads == 1 ? "" : "s");
     log_info("memory of a rank: %s for weights, gradients, moments and inputs, %s for temporaries",
              text_bytes(state, (uint64_t)r->bytes),
@@ -195,7 +195,7 @@ static status load_pretrained(struct trainer *t)
 
     TRY_OR(close, s, tensor_folder_open(&f, &t->run, t->spec->hf_folder));
     TRY_OR(close, s,
-           weights_load(t->programs.model.weights, &t->device, &t->programs.learn, &f, &extra));
+           weights_load(t->programs.model.weights, &t->device, &t->programs.update, &f, &extra));
     if (extra > 0 && t->world->rank == 0) {
         log_info("%s: %d tensors that this model has no use for are ignored", t->spec->hf_folder,
                  extra);
@@ -210,14 +210,12 @@ static status first_weights(struct trainer *t)
     bool resumed;
 
     TRY(trainer_resume(t, &resumed));
-    if (resumed) {
-        return OK;
+    if (!resumed && t->spec->pretrained) {
+        TRY(comm_agree(t->world, load_pretrained(t)));
+    } else if (!resumed) {
+        weights_init(t->programs.model.weights, &t->device, &t->programs.update, t->spec->seed);
     }
-    if (t->spec->pretrained) {
-        return comm_agree(t->world, load_pretrained(t));
-    }
-    weights_init(t->programs.model.weights, &t->device, &t->programs.learn, t->spec->seed);
-    return OK;
+    return program_run(&t->programs.cast, &t->device, NULL);
 }
 
 /* ---- the loop ---- */

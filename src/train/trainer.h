@@ -13,13 +13,13 @@
 #include "program/device.h"
 #include "train/train.h"
 
-/* The three programs of a recipe and the memory they share; also built for ranks that this
+/* The programs of a recipe and the memory they share; also built for ranks that this
  * process is not. */
 struct programs {
     struct model model;
-    struct program learn, update, judge;
+    struct program learn, update, judge, cast;
     struct residents residents;
-    struct memory_plan learn_plan, update_plan, judge_plan;
+    struct memory_plan learn_plan, update_plan, judge_plan, cast_plan;
     struct model_inputs learn_in, judge_in;
     val loss, judge_loss;       /* [B] F64 */
     val scalars, judge_scalars; /* I64 [SCALAR_WORDS] */

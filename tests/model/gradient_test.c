@@ -131,7 +131,7 @@ static void threads_change_no_bit(void **state)
 
 static void recomputation_needs_less_memory(void **state)
 {
-    struct tiny_options o = { .real = DT_F32, .B = 4, .S = 64, .layers = 12 };
+    struct tiny_options o = { .real = DT_F32, .B = 4, .S = 512, .layers = 12 };
     struct tiny plain, again;
 
     (void)state;

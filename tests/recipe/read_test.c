@@ -20,7 +20,7 @@ static void defaults_are_those_of_the_reference(void **state)
     assert_int_equal(r->trainer.devices, 0);
     assert_int_equal(r->trainer.num_nodes, 1);
     assert_string_equal(r->trainer.accelerator, "gpu");
-    assert_string_equal(r->trainer.precision, "32"); /* bf16, for now */
+    assert_string_equal(r->trainer.precision, "bf16");
     assert_int_equal(r->trainer.max_steps, 50);
     assert_int_equal(r->trainer.log_every_n_steps, 10);
     assert_true(r->trainer.val_check_interval.value == -1 &&
@@ -88,7 +88,7 @@ static void defaults_are_those_of_the_reference(void **state)
     assert_true(r->model.do_finetune);
     assert_null(r->model.hf_model_name_or_path);
     assert_null(r->model.hf_access_token);
-    assert_string_equal(r->model.precision, "32");
+    assert_string_equal(r->model.precision, "bf16");
     assert_int_equal(r->model.lr_decay_iters, 50); /* left out: max_steps */
     assert_true(r->model.log_reduced_training_loss);
     assert_null(r->model.nvte_attn_backend);
@@ -195,7 +195,7 @@ static void precisions_have_many_names(void **state)
     static const struct {
         const char *override, *effective;
     } cases[] = {
-        { "trainer.precision=bf16", "32" },     { "trainer.precision=bf16-mixed", "32" },
+        { "trainer.precision=bf16", "bf16" },   { "trainer.precision=bf16-mixed", "bf16" },
         { "trainer.precision=16", "16" },       { "trainer.precision='16'", "16" },
         { "trainer.precision=16-mixed", "16" }, { "trainer.precision=fp16", "16" },
         { "trainer.precision=32", "32" },       { "trainer.precision='32'", "32" },
@@ -214,9 +214,6 @@ static void precisions_have_many_names(void **state)
         assert_string_equal(c.recipe.model.precision, cases[i].effective);
         case_release(&c);
     }
-    EXPECT_FOUND("warning: trainer.precision is bf16, which is computed as 32", SMALL, -1,
-                 "trainer.precision=bf16");
-    EXPECT_FOUND("trainer.precision is bf16 (its default)", SMALL, -1, "~trainer.precision");
     EXPECT_FOUND("trainer.precision is the text 'bf17'; allowed: one of bf16, bf16-mixed, 16, "
                  "16-mixed, fp16, 32, "
                  "32-true, fp32, 64, fp64; did you mean bf16?",
@@ -361,10 +358,8 @@ static void all_findings_come_at_once_in_order(void **state)
         "r.yaml:6:3: error: the key seed stands twice in one map, first at line 5; remove one\n"
         "override 1: error: model.moe is the integer 1; allowed: true or false\n"
         "override 2: error: run.x is not a known key (roux keys lists them)\n"
-        "warning: trainer.precision is bf16 (its default), which is computed as 32 here for now; "
-        "trainer.precision=32 says so too\n"
         "note: model.fp8 is left out: off on this device (the reference would turn it on)\n"
-        "6 errors, 1 warning, 1 note\n");
+        "6 errors, 0 warnings, 1 note\n");
     case_release(&c);
 }
 

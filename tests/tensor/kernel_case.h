@@ -2,10 +2,11 @@
  * What the kernel tests share: buffers with guards, a plain order of summing, and the walk over
  * families and threads.
  *
- * A test writes one function that runs a kernel and leaves its outputs in a struct outputs.
- * check_everywhere() calls it for every family that this processor runs and for teams of 1, 2, 3
- * and 5, thread by thread and last thread first, and wants equal bits and whole guards each time.
- * The first result comes back, to be held against an oracle.
+ * A test writes one function that runs a kernel and leaves its outputs in a struct outputs, and one
+ * that holds them against an oracle. check_families() calls the first for every family that this
+ * processor runs and for teams of 1, 2, 3 and 5, thread by thread and last thread first, and wants
+ * equal bits and whole guards each time, and the second for each family. The families of F64 agree
+ * bit for bit among each other, too; those of F32 and BF16 add in an order of their own.
  */
 #ifndef ROUX_TESTS_TENSOR_KERNEL_CASE_H
 #define ROUX_TESTS_TENSOR_KERNEL_CASE_H
@@ -13,6 +14,7 @@
 #include <math.h>
 
 #include "support/expect.h"
+#include "support/families.h"
 #include "tensor/kernels.h"
 
 enum { GUARD_BYTES = 64, OUTPUTS = 4, GUARD = 0xa5 };
@@ -54,13 +56,18 @@ static inline void buffer_free(struct buffer *b)
 static inline double at(const struct buffer *b, int64_t i)
 {
     assert_true(i >= 0 && (size_t)i < b->count);
+    if (b->type == DT_BF16) {
+        return (double)bf16_to_float(((const uint16_t *)b->data)[i]);
+    }
     return b->type == DT_F32 ? (double)((const float *)b->data)[i] : ((const double *)b->data)[i];
 }
 
 static inline void put(struct buffer *b, int64_t i, double x)
 {
     assert_true(i >= 0 && (size_t)i < b->count);
-    if (b->type == DT_F32) {
+    if (b->type == DT_BF16) {
+        ((uint16_t *)b->data)[i] = bf16_from_float((float)x);
+    } else if (b->type == DT_F32) {
         ((float *)b->data)[i] = (float)x;
     } else {
         ((double *)b->data)[i] = x;
@@ -115,7 +122,14 @@ static inline void assert_same_bits(const struct buffer *a, const struct buffer 
     assert_memory_equal(a->data, b->data, a->bytes);
 }
 
-/* Nothing farther from the truth than `tolerance` times the truth's largest magnitude. */
+/* What one rounding to bf16, with its 8 bits, may change an element by, relative to itself. */
+static inline long double rounding_of(enum dtype type)
+{
+    return type == DT_BF16 ? 0x1p-8L : 0;
+}
+
+/* Nothing farther from the truth than `tolerance` times the truth's largest magnitude, and, in a
+ * buffer of bf16, one rounding of the element. */
 static inline void assert_near(const struct buffer *b, const long double *truth, double tolerance)
 {
     long double largest = 0;
@@ -126,7 +140,7 @@ static inline void assert_near(const struct buffer *b, const long double *truth,
     for (size_t i = 0; i < b->count; i++) {
         long double off = fabsl((long double)at(b, (int64_t)i) - truth[i]);
 
-        if (!(off <= (long double)tolerance * largest)) {
+        if (!(off <= (long double)tolerance * largest + rounding_of(b->type) * fabsl(truth[i]))) {
             print_error("element %zu of %zu is %.17g, not %.17Lg (largest %.3Lg)\n", i, b->count,
                         at(b, (int64_t)i), truth[i], largest);
             assert_true(false);
@@ -134,9 +148,11 @@ static inline void assert_near(const struct buffer *b, const long double *truth,
     }
 }
 
-static inline double tolerance_of(enum dtype type)
+/* What the sums of a table may be off. Those of a BF16 table are floats: its inputs are exact, and
+ * assert_near() allows for the rounding of what is stored. */
+static inline double tolerance_of(enum dtype real)
 {
-    return type == DT_F32 ? 2e-6 : 1e-12;
+    return real == DT_F64 ? 1e-12 : 2e-6;
 }
 
 static inline long double *truth_make(int64_t count)
@@ -150,6 +166,9 @@ static inline long double *truth_make(int64_t count)
 /* a + b in the number type. */
 static inline double add_as(enum dtype type, double a, double b)
 {
+    if (type == DT_BF16) {
+        return (double)bf16_to_float(bf16_from_float((float)a + (float)b));
+    }
     return type == DT_F32 ? (double)((float)a + (float)b) : a + b;
 }
 
@@ -191,31 +210,98 @@ static inline void outputs_free(struct outputs *out)
     }
 }
 
-/* Every family, teams of several sizes: one result. */
-static inline struct outputs check_everywhere(enum dtype real, case_fn *run, const void *options)
+static inline void assert_same_outputs(const struct outputs *a, const struct outputs *b)
+{
+    for (int o = 0; o < OUTPUTS; o++) {
+        if (b->of[o].base != NULL) {
+            assert_same_bits(&a->of[o], &b->of[o]);
+        }
+    }
+}
+
+/* Each element rounds in both, and what neither wrote is NaN in both. */
+static inline void assert_near_outputs(const struct outputs *a, const struct outputs *b,
+                                       double tolerance)
+{
+    for (int o = 0; o < OUTPUTS; o++) {
+        double largest = 0;
+
+        for (int64_t i = 0; i < (int64_t)b->of[o].count; i++) {
+            largest = fmax(largest, fabs(at(&b->of[o], i)));
+        }
+        for (int64_t i = 0; i < (int64_t)b->of[o].count; i++) {
+            double x = at(&a->of[o], i), y = at(&b->of[o], i);
+            double room = tolerance * largest + 2 * (double)rounding_of(b->of[o].type) * fabs(y);
+
+            assert_true((isnan(x) && isnan(y)) || fabs(x - y) <= room);
+        }
+    }
+}
+
+/* Teams of several sizes: one result. */
+static inline struct outputs check_teams(const struct kernels *k, case_fn *run, const void *options)
 {
     static const int teams[] = { 1, 2, 3, 5 };
-    const struct kernels *all[8];
-    size_t n = kernels_all(real, all);
+    struct outputs first = { 0 };
+
+    run(k, teams[0], options, &first);
+    for (int i = 1; i < 4; i++) {
+        struct outputs out = { 0 };
+
+        run(k, teams[i], options, &out);
+        assert_same_outputs(&out, &first);
+        outputs_free(&out);
+    }
+    return first;
+}
+
+/* Holds the outputs against what they should be. */
+typedef void oracle_fn(const void *options, const struct outputs *out);
+
+/* Every family: its result does not depend on the team, and the oracle is content with it. */
+static inline void check_families(enum dtype real, case_fn *run, oracle_fn *oracle,
+                                  const void *options)
+{
+    const struct kernels *all[FAMILIES_MOST];
+    size_t n = families_all(real, all);
     struct outputs first = { 0 };
 
     assert_true(n >= 1);
     for (size_t f = 0; f < n; f++) {
-        for (int i = 0; i < 4; i++) {
-            struct outputs out = { 0 };
+        struct outputs out = check_teams(all[f], run, options);
 
-            run(all[f], teams[i], options, &out);
-            if (f == 0 && i == 0) {
-                first = out;
-                continue;
-            }
-            for (int o = 0; o < OUTPUTS; o++) {
-                if (first.of[o].base != NULL) {
-                    assert_same_bits(&out.of[o], &first.of[o]);
-                }
-            }
-            outputs_free(&out);
+        oracle(options, &out);
+        if (f == 0) {
+            first = out;
+            continue;
         }
+        if (real == DT_F64) {
+            assert_same_outputs(&out, &first);
+        }
+        outputs_free(&out);
+    }
+    outputs_free(&first);
+}
+
+/* Without an oracle: the result of the first family comes back, and those of the others are near it
+ * (F64: the same bits). */
+static inline struct outputs check_everywhere(enum dtype real, case_fn *run, const void *options)
+{
+    const struct kernels *all[FAMILIES_MOST];
+    size_t n = families_all(real, all);
+    struct outputs first;
+
+    assert_true(n >= 1);
+    first = check_teams(all[0], run, options);
+    for (size_t f = 1; f < n; f++) {
+        struct outputs out = check_teams(all[f], run, options);
+
+        if (real == DT_F64) {
+            assert_same_outputs(&out, &first);
+        } else {
+            assert_near_outputs(&out, &first, 2 * tolerance_of(real));
+        }
+        outputs_free(&out);
     }
     return first;
 }
@@ -226,5 +312,6 @@ static inline struct outputs check_everywhere(enum dtype real, case_fn *run, con
     for (struct team t = { (count)-1, (count) }; (t).thread >= 0; (t).thread--)
 
 static const enum dtype both_types[2] = { DT_F32, DT_F64 };
+static const enum dtype all_types[3] = { DT_F64, DT_F32, DT_BF16 };
 
 #endif

@@ -50,12 +50,14 @@ struct kept {
     size_t width;
 };
 
-static status keep_tensor(void *user, const struct weight_part *part, const void *bytes)
+static status keep_tensor(void *user, const struct weight_part *part, enum dtype type,
+                          const void *bytes)
 {
     struct kept *k = user;
     int64_t count = part->whole[0] * part->whole[1];
 
     assert_true(k->tensors < 64);
+    assert_int_equal(dtype_bytes(type), k->width);
     k->count[k->tensors] = count;
     k->tensor[k->kind][k->tensors] = arena_take_array(&k->arena, (size_t)count, k->width);
     memcpy(k->tensor[k->kind][k->tensors], bytes, (size_t)count * k->width);

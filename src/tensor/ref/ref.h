@@ -96,5 +96,6 @@ int64_t NAME(head_steps)(const struct head_args *a);
 size_t NAME(head_scratch)(const struct head_args *a, int threads);
 void NAME(adamw)(const struct adamw_args *a, struct team t);
 void NAME(norm)(const struct norm_args *a, struct team t);
+void NAME(cast)(const struct cast_args *a, struct team t);
 
 #endif

@@ -8,6 +8,7 @@ extern const struct kernels NAME(kernels);
 const struct kernels NAME(kernels) = {
     .family = TEXT(ROUX_FAMILY),
     .real = sizeof(real) == sizeof(float) ? DT_F32 : DT_F64,
+    .sum = sizeof(real) == sizeof(float) ? DT_F32 : DT_F64,
     .linear = NAME(linear),
     .linear_dx = NAME(linear_dx),
     .linear_dw = NAME(linear_dw),
@@ -30,6 +31,7 @@ const struct kernels NAME(kernels) = {
     .swiglu = NAME(swiglu),
     .swiglu_d = NAME(swiglu_d),
     .add = NAME(add),
+    .add_sums = NAME(add),
     .head_stats = NAME(head_stats),
     .head_merge = NAME(head_merge),
     .head_logits = NAME(head_logits),
@@ -38,4 +40,5 @@ const struct kernels NAME(kernels) = {
     .head_scratch = NAME(head_scratch),
     .adamw = NAME(adamw),
     .norm = NAME(norm),
+    .cast = NAME(cast),
 };

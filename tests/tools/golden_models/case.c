@@ -2,6 +2,8 @@
 #include "tools/golden_models/golden.h"
 
 #include <errno.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/file.h"
@@ -13,15 +15,46 @@ static const enum dtype reals[] = { DT_F64, DT_F32 };
 
 /* ---- against the truth ---- */
 
+typedef double apart_fn(const double *found, const double *truth, int64_t count);
+
+/* The largest difference, against the largest magnitude. */
+static double apart_most(const double *found, const double *truth, int64_t count)
+{
+    double apart = largest_difference(found, truth, count);
+
+    return apart == 0 ? 0 : apart / largest_magnitude(truth, count);
+}
+
+static double rms_difference(const double *x, const double *y, int64_t count)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        sum += (x[i] - y[i]) * (x[i] - y[i]);
+    }
+    return count == 0 ? 0 : sqrt(sum / (double)count);
+}
+
+static double apart_rms(const double *found, const double *truth, int64_t count)
+{
+    double *zeros = calloc((size_t)count, sizeof *zeros), apart, size;
+
+    check(zeros != NULL, "out of memory");
+    apart = rms_difference(found, truth, count);
+    size = rms_difference(truth, zeros, count);
+    free(zeros);
+    return apart == 0 ? 0 : apart / size;
+}
+
 static status see_gradients(const struct pass *p, struct arena *a, const struct tensor_file *f,
-                            double tolerance, struct worst *w)
+                            apart_fn *apart, double tolerance, struct worst *w)
 {
     size_t found = 0;
 
     for (size_t i = 0; i < f->count; i++) {
         const char *name = f->entries[i].name + strlen("grad.");
         const struct gradient *mine;
-        double *truth, most, apart;
+        double *truth;
         void *entry;
 
         if (!text_starts(f->entries[i].name, "grad.")) {
@@ -33,9 +66,7 @@ static status see_gradients(const struct pass *p, struct arena *a, const struct 
         }
         mine = entry;
         TRY(tensor_take(f, a, f->entries[i].name, mine->count, &truth));
-        most = largest_magnitude(truth, mine->count);
-        apart = largest_difference(mine->values, truth, mine->count);
-        worst_see(w, apart == 0 ? 0 : apart / most, tolerance, name);
+        worst_see(w, apart(mine->values, truth, mine->count), tolerance, name);
         found++;
     }
     if (found != p->gradients.count) {
@@ -55,7 +86,7 @@ static status see_numbers(struct golden *g, const char *name, const struct pass 
 
     TRY(tensor_take(f, a, "logits.f64", count, &logits));
     TRY(tensor_take(f, a, "loss.f64", 1, &loss));
-    TRY(see_gradients(p, a, f, t->gradient, &gradients));
+    TRY(see_gradients(p, a, f, apart_most, t->gradient, &gradients));
     check_figure(g, largest_difference(p->logits, logits, count), t->logits, "%s %s: logits", name,
                  real_name(p->real));
     check_figure(g, relative(p->loss, *loss), t->loss, "%s %s: loss", name, real_name(p->real));
@@ -159,7 +190,61 @@ static void pass_in(struct golden *g, const struct golden_case *c, const struct 
     arena_release(&a);
 }
 
-/* Rounded weights, exact arithmetic: the truth of bf16/ is for a double build. */
+/* The README's row for bf16 compute: logits (largest difference, rms), loss (relative), gradients (rms
+ * by tensor, relative). The library's own bf16 run is stored; ours is off by at most twice as much. */
+static status see_bf16(struct golden *g, const char *name, const struct pass *p, struct arena *a,
+                       const struct tensor_file *f)
+{
+    int64_t count = p->batch->B * p->batch->S * p->vocab;
+    struct worst gradients = { 0 };
+    double *truth, *theirs, *loss;
+
+    TRY(tensor_take(f, a, "logits.f64", count, &truth));
+    TRY(tensor_take(f, a, "logits.bf16", count, &theirs));
+    TRY(tensor_take(f, a, "loss.f64", 1, &loss));
+    TRY(see_gradients(p, a, f, apart_rms, 0.1, &gradients));
+    check_figure(g, largest_difference(p->logits, truth, count), 0.25, "%s: logits", name);
+    check_figure(g, rms_difference(p->logits, truth, count), 0.03, "%s: logits, rms", name);
+    check_figure(g, largest_difference(p->logits, truth, count),
+                 2 * largest_difference(theirs, truth, count),
+                 "%s: logits, at most twice the library's bf16", name);
+    check_figure(g, rms_difference(p->logits, truth, count),
+                 2 * rms_difference(theirs, truth, count),
+                 "%s: logits, rms, at most twice the library's bf16", name);
+    check_figure(g, relative(p->loss, *loss), 3e-3, "%s: loss", name);
+    check_worst(g, &gradients, "%s: gradients, rms by tensor", name);
+    return OK;
+}
+
+/* By every family of this processor. */
+static void compute_in_bf16(struct golden *g, const char *folder, const char *label,
+                            const struct batch *batch, const struct tensor_file *f)
+{
+    const struct kernels *all[8];
+    size_t n = kernels_all(DT_BF16, all);
+    const char *before = getenv("ROUX_ISA");
+    struct arena a = { 0 };
+
+    before = before == NULL ? NULL : arena_text(&a, before);
+    for (size_t i = 0; i < n; i++) {
+        struct pass p = { .folder = folder, .batch = batch, .real = DT_BF16, .threads = 1 };
+        const char *name = arena_format(&a, "%s bf16 by %s", label, all[i]->family);
+
+        setenv("ROUX_ISA", all[i]->family, 1);
+        if (check_ok(g, pass_run(&p, &a), "%s: pass", name)) {
+            (void)check_ok(g, see_bf16(g, name, &p, &a, f), "%s: pass", name);
+        }
+        pass_release(&p);
+    }
+    if (before == NULL) {
+        unsetenv("ROUX_ISA");
+    } else {
+        setenv("ROUX_ISA", before, 1);
+    }
+    arena_release(&a);
+}
+
+/* Rounded weights: in double, which the truth of bf16/ is for, and computed in bf16. */
 static void pass_of_bf16(struct golden *g, const struct golden_case *c, const struct rows *rows)
 {
     struct arena a = { 0 };
@@ -179,6 +264,7 @@ static void pass_of_bf16(struct golden *g, const struct golden_case *c, const st
         if (check_ok(g, pass_run(&p, &a), "%s 64: pass", name)) {
             (void)check_ok(g, see_numbers(g, name, &p, &a, &f), "%s 64: pass", name);
         }
+        compute_in_bf16(g, folder, name, &batch, &f);
         tensor_file_close(&f);
     }
     pass_release(&p);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/file.h"
 #include "base/text.h"
+#include "tensor/kernels.h"
 
 const struct tolerances *tolerances_of(enum dtype real)
 {
@@ -36,7 +37,7 @@ const struct tolerances *tolerances_of(enum dtype real)
 
 const char *real_name(enum dtype real)
 {
-    return real == DT_F64 ? "64" : "32";
+    return precision_name(real);
 }
 
 /* ---- figures ---- */

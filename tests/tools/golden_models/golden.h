@@ -67,7 +67,7 @@ double largest_magnitude(const double *x, int64_t count);
 double largest_difference(const double *x, const double *y,
                           int64_t count);    /* infinite where one is no number */
 double relative(double found, double truth); /* 0 if both are 0 */
-const char *real_name(enum dtype real);      /* "32", "64" */
+const char *real_name(enum dtype real);      /* "32", "64", "bf16" */
 
 /* A whole tensor as doubles. ERR_MISSING, or ERR_FORMAT if it has not `count` elements (-1: any
  * number). */

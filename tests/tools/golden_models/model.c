@@ -95,7 +95,8 @@ struct collecting {
     struct arena *arena;
 };
 
-static status take_gradient(void *user, const struct weight_part *part, const void *bytes)
+static status take_gradient(void *user, const struct weight_part *part, enum dtype type,
+                            const void *bytes)
 {
     struct collecting *c = user;
     struct gradient *g = arena_take(c->arena, sizeof *g);
@@ -105,7 +106,7 @@ static status take_gradient(void *user, const struct weight_part *part, const vo
     for (int i = 0; i < part->rank; i++) {
         g->count *= part->whole[i];
     }
-    g->values = widen(c->arena, c->pass->real, bytes, g->count);
+    g->values = widen(c->arena, type, bytes, g->count);
     for (int64_t i = 0; i < g->count && targets > 0; i++) {
         g->values[i] /= (double)targets;
     }
@@ -129,10 +130,11 @@ static void read_loss(struct machine *m, struct pass *p)
 static void read_logits(struct machine *m, struct pass *p, struct arena *a)
 {
     int64_t count = p->batch->B * p->batch->S * p->vocab;
-    void *logits = arena_take_array(a, (size_t)count, dtype_bytes(p->real));
+    enum dtype type = program_value(&m->judge, m->logits)->dtype;
+    void *logits = arena_take_array(a, (size_t)count, dtype_bytes(type));
 
     device_read(&m->device, &m->judge, m->logits, 0, count, logits);
-    p->logits = widen(a, p->real, logits, count);
+    p->logits = widen(a, type, logits, count);
 }
 
 static status run(struct machine *m, struct pass *p, struct arena *a)

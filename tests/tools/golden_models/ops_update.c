@@ -43,7 +43,7 @@ status op_adamw_case(struct op_case *o)
             share.w = (char *)a.w + (size_t)from * width;
             share.m = (char *)a.m + (size_t)from * width;
             share.v = (char *)a.v + (size_t)from * width;
-            share.g = (const char *)a.g + (size_t)from * width;
+            share.g = (char *)a.g + (size_t)from * width;
             share.count = to - from;
             o->kernels->adamw(&share, (struct team){ 0, 1 });
         }
