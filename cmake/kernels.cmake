@@ -31,6 +31,8 @@ endif()
 # may contract. The emulated families are 512-bit code for processors without it (the compiler takes vectors apart, SIMDe
 # knows the products of bf16 pairs); they stand in the tests alone.
 file(GLOB cpu_sources CONFIGURE_DEPENDS src/tensor/cpu/*.c)
+# A property of the sources, since it must stand behind the -ffp-contract=off that is meant for all others.
+set_source_files_properties(${cpu_sources} PROPERTIES COMPILE_OPTIONS -ffp-contract=fast)
 
 set(vector_bytes_scalar 16)
 set(vector_bytes_avx2 32)
@@ -50,8 +52,8 @@ function(roux_cpu_kernels store family out)
         ${name} PRIVATE ROUX_STORE=${store} ROUX_FAMILY=${family}
                         ROUX_VECTOR=${vector_bytes_${family}} ROUX_PAIRS_${family}=1)
     target_compile_options(
-        ${name} PRIVATE ${kernel_optimisation} ${kernel_march_${family}} -ffp-contract=fast
-                        -fno-math-errno -fno-trapping-math -Wno-psabi)
+        ${name} PRIVATE ${kernel_optimisation} ${kernel_march_${family}} -fno-math-errno
+                        -fno-trapping-math -Wno-psabi)
     set(${out} ${${out}} $<TARGET_OBJECTS:${name}> PARENT_SCOPE)
 endfunction()
 

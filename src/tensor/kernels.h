@@ -146,8 +146,8 @@ struct rope_args {
  *   o = sum_j softmax_j(scale * q.k_j) v_j; lse [B, H, S] (sum) = log of the softmax's denominator, kept for the derivative
  *
  * starts [T]: the first position (within its sequence) of the document that position i belongs to;
- * NULL: all zero. Derivative from q, k, v, o, lse and do; dq, dk, dv are written (not added to),
- * with their own row distances. scratch: attention_scratch bytes for all threads. Source: Vaswani
+ * NULL: all zero. Derivative from q, k, v, o, lse and do (dout); dq, dk, dv are written (not added
+ * to); do and they have their own row distances. scratch: attention_scratch bytes for all threads. Source: Vaswani
  * et al. 2017; the derivative through lse and sum(do * o): Dao et al. 2022, section B.4.
  */
 struct attention_args {

@@ -248,7 +248,7 @@ static void linear_dw_is_the_row_tree_of_single_sequences(void **state)
 }
 
 /* Within a sequence dw adds position by position: one running sum, no blocks. A term is multiplied and
- * added in one rounding or in two, but all of them alike. */
+ * added in one rounding or in two, as the family can, but all of them alike. */
 static void check_chain(const struct kernels *k)
 {
     struct buffer x = buffer_random(DT_F32, 1700, 1, 1), dy = buffer_random(DT_F32, 1700, 2, 1),
@@ -274,7 +274,11 @@ static void check_chain(const struct kernels *k)
         fused = fmaf((float)at(&dy, t), (float)at(&x, t), fused);
     }
     assert_true(sum != fused);
-    assert_true(at(&dw, 0) == (double)sum || at(&dw, 0) == (double)fused);
+    /* Processors of the AVX2 level and above multiply and add in one; a build that does not is slow. */
+    assert_true(at(&dw, 0) ==
+                (double)(strncmp(k->family, "avx", 3) == 0 && strstr(k->family, "emulated") == NULL
+                             ? fused
+                             : sum));
     buffer_free(&x);
     buffer_free(&dy);
     buffer_free(&dw);

@@ -12,6 +12,7 @@
  * widened to floats as they are packed; with them a term is a pair of neighbours, in both factors.
  */
 #include "tensor/cpu/cpu.h"
+#include "tensor/cpu/transpose.h"
 
 enum {
     TILE_ROWS = LANES == 16  ? 8
@@ -285,35 +286,6 @@ static void pack_rows(term *to, int64_t ld, const struct factor *f, int64_t out,
                 *(uvec_at *)(to + t) = x;
             } else {
                 memcpy(to + t, &x, (size_t)(terms - t) * sizeof *to);
-            }
-        }
-    }
-}
-
-/* One step of a transposition: blocks of `by` lanes change places between rows that are `by` apart.
- */
-static inline __attribute__((always_inline)) void exchange(uvec *a, uvec *b, int by)
-{
-    ivec lane, first, second;
-
-    for (int i = 0; i < LANES; i++) {
-        lane[i] = i;
-    }
-    first = lane + (((lane & by) != 0) & (LANES - by));
-    second = lane + (((lane & by) == 0) & by) + (((lane & by) != 0) & LANES);
-    uvec x = __builtin_shuffle(*a, *b, first);
-    *b = __builtin_shuffle(*a, *b, second);
-    *a = x;
-}
-
-static inline __attribute__((always_inline)) void transpose(uvec t[LANES])
-{
-#pragma GCC unroll 4
-    for (int by = 1; by < LANES; by *= 2) {
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) {
-            if ((i & by) == 0) {
-                exchange(&t[i], &t[i + by], by);
             }
         }
     }

@@ -226,9 +226,10 @@ static void slopes_of(const struct block *k, const struct attention_args *a, rea
     real lse[QUERIES] = { 0 }, drop[QUERIES] = { 0 }, scale = (real)a->scale;
 
     for (int64_t i = 0; i < k->queries; i++) {
-        int64_t row = (k->b * a->S + k->first + i) * a->ldo + k->h * a->d;
+        int64_t row = k->b * a->S + k->first + i, head = k->h * a->d;
 
-        drop[i] = NAME(dot)((const real *)a->dout + row, (const real *)a->o + row, a->d);
+        drop[i] = NAME(dot)((const real *)a->dout + row * a->lddo + head,
+                            (const real *)a->o + row * a->ldo + head, a->d);
         lse[i] = ((const real *)a->lse)[(k->b * a->H + k->h) * a->S + k->first + i];
     }
     for (int64_t j = 0; j < k->keys; j++) {
@@ -247,21 +248,21 @@ static void block_backward(const struct attention_args *a, const struct block *k
     int64_t row = k->b * a->S + k->first, key = k->b * a->S + k->key;
     int64_t query_head = k->h * a->d, key_head = k->g * a->d;
     const real *q = (const real *)a->q + row * a->ldq + query_head;
-    const real *dout = (const real *)a->dout + row * a->ldo + query_head;
+    const real *dout = (const real *)a->dout + row * a->lddo + query_head;
     const real *keys = (const real *)a->k + key * a->ldk + key_head;
     const real *values = (const real *)a->v + key * a->ldv + key_head;
     real *slopes = p + a->S * QUERIES;
 
     key_by_query(k, keys, a->ldk, q, a->ldq, a->d, p);
     mask(k, p);
-    key_by_query(k, values, a->ldv, dout, a->ldo, a->d, slopes);
+    key_by_query(k, values, a->ldv, dout, a->lddo, a->d, slopes);
     slopes_of(k, a, p, slopes);
     if (wanted & WANT_QUERIES) {
         sum_over_keys(k, slopes, keys, a->ldk, a->d, (real *)a->dq + row * a->lddq + query_head,
                       a->lddq);
     }
     if (wanted & WANT_KEYS) {
-        add_over_queries(k, p, dout, a->ldo, a->d, (real *)a->dv + key * a->lddv + key_head,
+        add_over_queries(k, p, dout, a->lddo, a->d, (real *)a->dv + key * a->lddv + key_head,
                          a->lddv);
         add_over_queries(k, slopes, q, a->ldq, a->d, (real *)a->dk + key * a->lddk + key_head,
                          a->lddk);
