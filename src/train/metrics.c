@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,17 +19,20 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "store/event_file.h"
+#include "train/curve.h"
 #include "train/trainer.h"
 
 struct metrics {
     FILE *file;
-    bool terminal, quiet, json, line_stands, lost;
+    bool terminal, quiet, json, line_stands, lost, curve_lost;
     double window_start; /* tokens per second are those since the last line */
     int64_t window_tokens;
     double val_loss;
     bool has_val;
     struct event_file events; /* open where the spec names a folder */
     bool has_events, events_lost;
+    struct text line; /* of the console and of the file, one after the other; keeps its memory */
+    struct curve curve;
 };
 
 static bool speaks(const struct trainer *t)
@@ -45,8 +49,8 @@ static int64_t step_of(const char *line)
     return text_starts(line, head) ? strtoll(line + sizeof head - 1, NULL, 10) : -1;
 }
 
-/* Lines behind the resumed step will be written again. */
-static status cut_back(const char *path, int64_t step)
+/* Lines behind the resumed step will be written again; what stays is the curve so far. */
+static status cut_back(const char *path, int64_t step, struct curve *curve)
 {
     struct arena a = { 0 };
     struct text kept = { 0 };
@@ -66,6 +70,7 @@ static status cut_back(const char *path, int64_t step)
         }
     }
     s = file_replace(path, text_of(&kept), kept.length);
+    curve_read(curve, text_of(&kept));
 release:
     text_release(&kept);
     arena_release(&a);
@@ -111,7 +116,7 @@ static status file_begin(struct trainer *t)
 {
     const char *path = path_join(&t->run, t->log_dir, "metrics.jsonl");
 
-    TRY(t->at.step == 0 ? put_aside(path) : cut_back(path, t->at.step));
+    TRY(t->at.step == 0 ? put_aside(path) : cut_back(path, t->at.step, &t->metrics->curve));
     t->metrics->file = fopen(path, "ae");
     if (t->metrics->file == NULL) {
         return fail(ERR_IO, "%s: cannot be opened for writing", path);
@@ -177,7 +182,6 @@ static void write_line(struct metrics *m, struct text *line)
             m->json = false;
         }
     }
-    text_release(line);
 }
 
 /* ---- event files: tags and steps are the reference's, whose first step is 0 ---- */
@@ -303,50 +307,55 @@ static double window_rate(struct trainer *t, double now)
 static void show_step(struct trainer *t, const struct step_report *r, double rate, bool due)
 {
     struct metrics *m = t->metrics;
-    struct text line = { 0 };
 
     if (m->quiet || (!m->terminal && !due)) {
         return;
     }
-    step_text(t, r, rate, &line);
+    text_clear(&m->line);
+    step_text(t, r, rate, &m->line);
     if (m->terminal) {
-        fprintf(stderr, "\r\033[K%s", text_of(&line));
+        fprintf(stderr, "\r\033[K%s", text_of(&m->line));
         m->line_stands = true;
     } else {
-        log_info("%s", text_of(&line));
+        log_info("%s", text_of(&m->line));
     }
-    text_release(&line);
 }
 
 void metrics_step(struct trainer *t, const struct step_report *r)
 {
     struct metrics *m = t->metrics;
-    struct text line = { 0 };
+    struct text *line;
     double now = clock_seconds(), rate;
     bool due;
 
-    if (!speaks(t) || t->spec->log_every == 0) {
+    if (!speaks(t)) {
         return;
     }
+    curve_add(&m->curve, t->at.step, r->loss, r->lr);
+    if (t->spec->log_every == 0) {
+        return;
+    }
+    line = &m->line;
     due = t->at.step % t->spec->log_every == 0 || t->at.step == t->spec->max_steps;
     rate = window_rate(t, now);
     show_step(t, r, rate, due);
-    text_add_format(&line, "{\"step\":%lld", (long long)t->at.step);
-    add_number(&line, "loss", r->loss);
-    add_number(&line, "grad_norm", r->grad_norm);
-    add_number(&line, "lr", r->lr);
-    add_number(&line, "next_lr", r->next_lr);
-    text_add_format(&line, ",\"targets\":%lld,\"tokens\":%lld,\"rows\":%lld", (long long)r->targets,
+    text_clear(line);
+    text_add_format(line, "{\"step\":%lld", (long long)t->at.step);
+    add_number(line, "loss", r->loss);
+    add_number(line, "grad_norm", r->grad_norm);
+    add_number(line, "lr", r->lr);
+    add_number(line, "next_lr", r->next_lr);
+    text_add_format(line, ",\"targets\":%lld,\"tokens\":%lld,\"rows\":%lld", (long long)r->targets,
                     (long long)t->at.tokens, (long long)t->at.rows_consumed);
-    add_number(&line, "seconds", r->seconds);
-    add_number(&line, "tokens_per_second", rate);
+    add_number(line, "seconds", r->seconds);
+    add_number(line, "tokens_per_second", rate);
     if (t->spec->log_perf) {
-        add_performance(t, r, &line);
+        add_performance(t, r, line);
     }
     if (r->skipped) {
-        text_add(&line, ",\"skipped\":true");
+        text_add(line, ",\"skipped\":true");
     }
-    write_line(m, &line);
+    write_line(m, line);
     write_step_events(t, r);
     if (due) {
         m->window_start = now;
@@ -354,9 +363,79 @@ void metrics_step(struct trainer *t, const struct step_report *r)
     }
 }
 
+/* ---- the picture ---- */
+
+static void write_curve(struct trainer *t)
+{
+    struct metrics *m = t->metrics;
+    struct text picture = { 0 }, title = { 0 };
+    char parameters[32], tokens[32];
+
+    if (curve_is_empty(&m->curve)) {
+        return;
+    }
+    text_add_format(&title, "%s: %s parameters, %s tokens, step %lld", t->spec->name,
+                    text_count(parameters, spec_parameters(&t->spec->model)),
+                    text_count(tokens, t->at.tokens), (long long)t->at.step);
+    curve_svg(&m->curve, text_of(&title), &picture);
+    if (file_replace(path_join(&t->run, t->log_dir, "loss.svg"), text_of(&picture),
+                     picture.length) != OK &&
+        !m->curve_lost) {
+        m->curve_lost = true;
+        log_warning("%s; training goes on, the picture is missing", fail_text());
+    }
+    text_release(&picture);
+    text_release(&title);
+}
+
+static bool speaks_utf8(void)
+{
+    static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+
+        if (value != NULL && value[0] != 0) {
+            return strcasestr(value, "utf-8") != NULL || strcasestr(value, "utf8") != NULL;
+        }
+    }
+    return false;
+}
+
+/* For people, at the end: on a terminal that is wide enough. */
+static void show_curve(struct trainer *t)
+{
+    struct winsize size = { 0 };
+    struct text picture = { 0 };
+
+    if (!t->metrics->terminal || curve_is_empty(&t->metrics->curve) ||
+        ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 60) {
+        return;
+    }
+    clear_line(t->metrics);
+    curve_terminal(&t->metrics->curve, size.ws_col, speaks_utf8(), &picture);
+    fputs(text_of(&picture), stderr);
+    text_release(&picture);
+}
+
+void metrics_end(struct trainer *t)
+{
+    if (speaks(t)) {
+        write_curve(t);
+        show_curve(t);
+    }
+}
+
+void metrics_saved(struct trainer *t)
+{
+    if (speaks(t)) {
+        write_curve(t);
+    }
+}
+
 void metrics_validation(struct trainer *t, double loss, int64_t targets, double seconds)
 {
-    struct text line = { 0 };
+    struct text *line;
 
     if (!speaks(t)) {
         return;
@@ -365,13 +444,17 @@ void metrics_validation(struct trainer *t, double loss, int64_t targets, double 
     t->metrics->has_val = true;
     metrics_event(t, "step %lld: validation loss %.4f, perplexity %.3f, over %lld tokens",
                   (long long)t->at.step, loss, exp(loss), (long long)targets);
-    text_add_format(&line, "{\"step\":%lld", (long long)t->at.step);
-    add_number(&line, "val_loss", loss);
-    add_number(&line, "perplexity", exp(loss));
-    text_add_format(&line, ",\"val_targets\":%lld", (long long)targets);
-    add_number(&line, "val_seconds", seconds);
-    write_line(t->metrics, &line);
+    line = &t->metrics->line;
+    text_clear(line);
+    text_add_format(line, "{\"step\":%lld", (long long)t->at.step);
+    add_number(line, "val_loss", loss);
+    add_number(line, "perplexity", exp(loss));
+    text_add_format(line, ",\"val_targets\":%lld", (long long)targets);
+    add_number(line, "val_seconds", seconds);
+    write_line(t->metrics, line);
     write_validation_events(t, loss);
+    curve_add_validation(&t->metrics->curve, t->at.step, loss);
+    write_curve(t);
     /* Validation is no training time. */
     t->metrics->window_start += seconds;
 }
@@ -406,6 +489,7 @@ void metrics_close(struct trainer *t)
         if (t->metrics->has_events) {
             event_file_close(&t->metrics->events);
         }
+        text_release(&t->metrics->line);
         t->metrics = NULL;
     }
 }

@@ -120,6 +120,7 @@ status trainer_save(struct trainer *t, const char *name)
     s = checkpoint_save(folder, &t->mesh, &c);
     if (s == OK) {
         metrics_event(t, "saved %s", folder);
+        metrics_saved(t);
         if (t->stop_folder != NULL && strcmp(t->stop_folder, folder) != 0) {
             s = drop_stop_folder(t);
         }

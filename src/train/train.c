@@ -307,6 +307,7 @@ static void say_goodbye(struct trainer *t)
     metrics_event(t, "max_steps reached: %lld steps, %s tokens in %s", (long long)t->at.step,
                   text_count(tokens, t->at.tokens),
                   text_seconds(seconds, clock_seconds() - t->start_seconds));
+    metrics_end(t);
     metrics_event(t,
                   "rows of rank 0: %lld trained, %lld of them padded, %lld cut; %lld passed over; "
                   "%lld steps skipped",

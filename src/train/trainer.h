@@ -123,6 +123,8 @@ MUST_USE status metrics_open(struct trainer *t, const struct train_options *o);
 void metrics_close(struct trainer *t);
 void metrics_step(struct trainer *t, const struct step_report *r);
 void metrics_validation(struct trainer *t, double loss, int64_t targets, double seconds);
+void metrics_saved(struct trainer *t); /* loss.svg is drawn anew, as after a validation */
+void metrics_end(struct trainer *t);   /* and shown to whoever sits at a terminal */
 void metrics_event(struct trainer *t, const char *format, ...)
     FORMAT(2, 3); /* a line that must not tear the progress line */
 
