@@ -5,6 +5,7 @@
 # tests/support/*.[ch]         for every test (#include "support/expect.h"); sources are linked into all of them
 # tests/tools/<name>.c         plain programs <build>/tests/<name>, not registered; tests/tools/<name>/*.c with a main.c:
 #                              the same of several files
+# tests/shims/<name>.c         libraries to be preloaded into the program: <build>/tests/<name>.so
 # A test that exits with 77 counts as skipped.
 find_program(MPIRUN mpirun)
 find_program(BASH bash REQUIRED)
@@ -121,6 +122,19 @@ foreach(source ${tool_mains})
     file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.c)
     roux_tool(${name} ${sources})
 endforeach()
+
+# tests/shims/<name>.c -> <build>/tests/<name>.so, to be preloaded; without sanitizers, which do the same.
+if(NOT ROUX_SANITIZE)
+    file(GLOB shim_sources CONFIGURE_DEPENDS tests/shims/*.c)
+    foreach(source ${shim_sources})
+        get_filename_component(name ${source} NAME_WE)
+        add_library(shim_${name} MODULE ${source})
+        target_link_libraries(shim_${name} PRIVATE roux_flags ${CMAKE_DL_LIBS})
+        set_target_properties(
+            shim_${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY
+                                                                  ${CMAKE_BINARY_DIR}/tests)
+    endforeach()
+endif()
 
 file(GLOB whole_sources CONFIGURE_DEPENDS tests/whole/*.sh)
 foreach(source ${whole_sources})

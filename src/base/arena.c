@@ -7,7 +7,7 @@
 enum { ALIGNMENT = 16, FIRST_BLOCK = 4096, LARGEST_BLOCK = 16 << 20 };
 
 /*
- * A block is one calloc():
+ * A block is one calloc(), and what is free in it is zero:
  *
  *   | struct arena_block | piece | piece | ...   free   |
  *                        0               used           room
@@ -60,6 +60,28 @@ void arena_release(struct arena *a)
         block = before;
     }
     a->last = NULL;
+}
+
+/* Several blocks become one that holds what they held. */
+void arena_clear(struct arena *a)
+{
+    struct arena_block *last = a->last;
+    size_t used = 0;
+
+    if (last == NULL) {
+        return;
+    }
+    for (const struct arena_block *block = last; block != NULL; block = block->before) {
+        used += block->used;
+    }
+    if (last->before != NULL) {
+        arena_release(a);
+        add_block(a, used);
+        return;
+    }
+    memset(block_start(last), 0, last->used);
+    last->used = 0;
+    last->taken = 0;
 }
 
 void *arena_take(struct arena *a, size_t bytes)

@@ -19,6 +19,10 @@ struct arena {
 
 void arena_release(struct arena *a);
 
+/* Empties the arena and keeps memory for as much again: whoever clears one over and over, for about
+ * the same, asks the system for nothing after a few rounds. */
+void arena_clear(struct arena *a);
+
 /* `bytes` zeroed bytes, never NULL (also for 0). */
 void *arena_take(struct arena *a, size_t bytes);
 

@@ -45,7 +45,7 @@ static status take_row(struct sampler *s, int64_t index, struct batch *out, int6
 {
     struct row row;
 
-    arena_release(&s->scratch);
+    arena_clear(&s->scratch);
     TRY(corpus_row(s->corpus, index, s->vocab, &s->scratch, &row));
     if (row.length > s->S) {
         if (s->strict) {

@@ -354,14 +354,12 @@ static status json_read(const struct corpus_source *s, int64_t row, int64_t voca
     if (fd < 0) {
         TRY(open_file(f->path, &fd, &size));
     }
-    text = malloc((size_t)at->length + 1);
-    check(text != NULL, "no memory for a row of %u bytes", at->length);
+    text = arena_take(a, (size_t)at->length + 1);
     *out = (struct row){ .file = f->path, .line = at->line };
     result = file_read_at(fd, f->path, text, at->length, at->begin);
     if (result == OK && !row_parse(text, at->length, vocab, a, out, &fault)) {
         result = row_wrong(f, fd, at, row, &fault);
     }
-    free(text);
     if (fd != f->fd) {
         close(fd);
     }

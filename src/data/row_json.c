@@ -21,7 +21,7 @@ enum column_number {
 
 struct column {
     bool is_there;
-    int64_t *values; /* malloc */
+    int64_t *values; /* in the arena */
     size_t count, room;
     size_t at; /* where its list begins, from the row's beginning */
 };
@@ -31,6 +31,7 @@ struct parse {
     int64_t vocab;
     struct column columns[COLUMNS];
     struct row_fault *fault;
+    struct arena *arena;
 };
 
 static const char *const column_names[COLUMNS] = { "input_ids", "attention_mask", "labels",
@@ -98,9 +99,14 @@ static bool read_value(struct parse *p, enum column_number number)
         return scan_wrong(p, column);
     }
     if (c->count == c->room) {
+        int64_t *longer =
+            arena_take_array(p->arena, c->room == 0 ? 512 : 2 * c->room, sizeof *longer);
+
+        if (c->count > 0) {
+            memcpy(longer, c->values, c->count * sizeof *longer);
+        }
+        c->values = longer;
         c->room = c->room == 0 ? 512 : 2 * c->room;
-        c->values = reallocarray(c->values, c->room, sizeof *c->values);
-        check(c->values != NULL, "no memory for a row of %zu values", c->room);
     }
     c->values[c->count] = value;
     if (!check_value(p, number, c->count, value)) {
@@ -192,15 +198,15 @@ static bool document_begins(const struct parse *p, size_t at)
            (positions->is_there && positions->values[at] == 0);
 }
 
-static void fill_row(const struct parse *p, struct arena *a, struct row *out)
+static void fill_row(const struct parse *p, struct row *out)
 {
     size_t count = p->columns[INPUT_IDS].count;
     int32_t start = 0;
 
     out->length = (int64_t)count;
-    out->ids = arena_take_array(a, count, sizeof *out->ids);
-    out->labels = arena_take_array(a, count, sizeof *out->labels);
-    out->starts = arena_take_array(a, count, sizeof *out->starts);
+    out->ids = arena_take_array(p->arena, count, sizeof *out->ids);
+    out->labels = arena_take_array(p->arena, count, sizeof *out->labels);
+    out->starts = arena_take_array(p->arena, count, sizeof *out->starts);
     for (size_t i = 0; i < count; i++) {
         start = document_begins(p, i) ? (int32_t)i : start;
         out->ids[i] = (int32_t)p->columns[INPUT_IDS].values[i];
@@ -212,17 +218,14 @@ static void fill_row(const struct parse *p, struct arena *a, struct row *out)
 bool row_parse(const char *bytes, size_t length, int64_t vocab, struct arena *a, struct row *out,
                struct row_fault *fault)
 {
-    struct parse p = { .vocab = vocab, .fault = fault };
+    struct parse p = { .vocab = vocab, .fault = fault, .arena = a };
     bool good;
 
     check(vocab > 0 && vocab <= INT32_MAX, "vocabulary of %lld", (long long)vocab);
     json_scan_init(&p.scan, bytes, length);
     good = read_object(&p) && check_columns(&p);
     if (good) {
-        fill_row(&p, a, out);
-    }
-    for (int number = 0; number < COLUMNS; number++) {
-        free(p.columns[number].values);
+        fill_row(&p, out);
     }
     return good;
 }

@@ -102,9 +102,40 @@ static void sizes_that_overflow_are_our_mistake(void **state)
     expect_broken_check(take_more_than_there_is, "an arena was asked for");
 }
 
+/* Rounds of about the same size: after the first ones the same memory, zeroed. */
+static void a_cleared_arena_keeps_its_memory(void **state)
+{
+    struct arena a = { 0 };
+    char *before = NULL;
+
+    (void)state;
+    arena_clear(&a); /* of nothing */
+    for (int round = 0; round < 5; round++) {
+        char *first, *piece;
+
+        arena_clear(&a);
+        assert_int_equal(arena_bytes(&a), 0);
+        first = arena_take(&a, 100);
+        for (int i = 0; i < 20; i++) {
+            piece = arena_take(&a, 3000);
+            for (int k = 0; k < 3000; k++) {
+                assert_int_equal(piece[k], 0);
+            }
+            memset(piece, 7, 3000);
+        }
+        assert_int_equal(arena_bytes(&a), 100 + 20 * 3000);
+        if (round >= 2) {
+            assert_ptr_equal(first, before);
+        }
+        before = first;
+    }
+    arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cleared_arena_keeps_its_memory),
         cmocka_unit_test(pieces_are_zeroed_aligned_and_apart),
         cmocka_unit_test(texts_are_copied_and_end_in_zero),
         cmocka_unit_test(a_long_format_fits),

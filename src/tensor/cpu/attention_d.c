@@ -187,10 +187,10 @@ static void share_keys(const struct attention_args *a, int64_t first, struct tea
     share = share_of(cost, t);
     for (int64_t pair = first; pair < pairs; pair++) {
         for (int64_t from = 0; from < a->S; from += range) {
-            int64_t to = from + range < a->S ? from + range : whole(a->S, TILE_ROWS);
+            int64_t to = from + range < a->S ? from + range : a->S;
 
             if (share_takes(&share, sequence_cost(a, pair / a->G, from, to))) {
-                keys_backward(a, pair, from, to, WANT_KEYS, own);
+                keys_backward(a, pair, from, whole(to, TILE_ROWS), WANT_KEYS, own);
             }
         }
     }
