@@ -69,7 +69,8 @@ static void collect(struct trainer *t, struct kept *k, int kind, const char *pre
 {
     k->kind = kind;
     k->tensors = 0;
-    EXPECT_OK(weights_collect(t->programs.model.weights, &t->device, &t->programs.learn, prefix,
+    EXPECT_OK(weights_collect(t->programs.model.weights, &t->device,
+                              kind == 1 ? &t->programs.update : &t->programs.learn, prefix,
                               keep_tensor, k));
 }
 
@@ -77,7 +78,7 @@ static void train(const struct train_spec *s, struct comm *c, struct kept *k)
 {
     struct trainer t;
 
-    *k = (struct kept){ .width = dtype_bytes(s->real) };
+    *k = (struct kept){ .width = dtype_bytes(kernels_sum(s->real)) };
     EXPECT_OK(trainer_open(&t, s, c));
     for (int i = 0; i < STEPS; i++) {
         struct step_report r;
@@ -92,7 +93,7 @@ static void train(const struct train_spec *s, struct comm *c, struct kept *k)
         k->loss[i] = r.loss;
         k->norm[i] = r.grad_norm;
     }
-    collect(&t, k, 1, "weight.");
+    collect(&t, k, 1, "master.");
     trainer_close(&t);
 }
 
@@ -128,6 +129,13 @@ static void expect_same_bits(const struct kept *a, const struct kept *b)
     }
 }
 
+/* Sums over T have another order. In bf16 each of them, and what follows from it, is rounded to 8
+ * bits: a few roundings of 2^-9, in the gradients of later layers added up. */
+static double tolerance_of(enum dtype real)
+{
+    return real == DT_F64 ? 1e-11 : real == DT_F32 ? 5e-5 : 0.1;
+}
+
 static void compare(const struct mesh_case *m, const struct kept *a, const struct kept *b)
 {
     double worst = 0;
@@ -144,14 +152,14 @@ static void compare(const struct mesh_case *m, const struct kept *a, const struc
     }
     if (world.rank == 0) {
         print_message("T%d S%d R%d %s %s%s%s: worst difference %.1e%s\n", m->T, m->S, m->R,
-                      m->real == DT_F64 ? "64" : "32", m->tied ? "tied" : "untied",
+                      precision_name(m->real), m->tied ? "tied" : "untied",
                       m->recompute ? " recompute" : "", m->regather ? " regather" : "", worst,
                       m->T == 1 ? ", to the bit" : "");
     }
     if (m->T == 1) {
         expect_same_bits(a, b);
     } else {
-        assert_true(worst <= (m->real == DT_F64 ? 1e-11 : 5e-5));
+        assert_true(worst <= tolerance_of(m->real));
     }
 }
 
@@ -176,18 +184,14 @@ static void ranks_agree_with_one(void **state)
     static const int meshes[][3] = { { 2, 1, 1 }, { 1, 2, 1 }, { 1, 1, 2 },
                                      { 2, 2, 1 }, { 1, 2, 2 }, { 2, 1, 2 },
                                      { 4, 1, 1 }, { 1, 4, 1 }, { 1, 1, 4 } };
+    static const enum dtype reals[] = { DT_F32, DT_F64, DT_BF16 };
     int ran = 0;
 
     (void)state;
     for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
-        for (int variant = 0; variant < 4; variant++) {
-            struct mesh_case m = { meshes[i][0],
-                                   meshes[i][1],
-                                   meshes[i][2],
-                                   variant & 1,
-                                   variant & 1,
-                                   !(variant & 1),
-                                   variant & 2 ? DT_F64 : DT_F32 };
+        for (int variant = 0; variant < 6; variant++) {
+            struct mesh_case m = { meshes[i][0], meshes[i][1],   meshes[i][2],      variant & 1,
+                                   variant & 1,  !(variant & 1), reals[variant / 2] };
 
             /* Two key/value heads do not split over four. */
             if (m.T * m.S * m.R == world.size && m.T <= 2) {
@@ -196,7 +200,7 @@ static void ranks_agree_with_one(void **state)
             }
         }
     }
-    assert_true(ran >= 12);
+    assert_true(ran >= 18);
 }
 
 int main(void)
