@@ -32,8 +32,10 @@ test-long: build
 	cd $(BUILD) && ctest -L long --output-on-failure
 	@echo "make test-long: every test passed"
 
+# Kernels against the processor's roofs, then whole steps against PyTorch's (installed once, in the user's cache).
 bench: build
-	@for program in $(BUILD)/bench/*; do echo "== $$program"; $$program || exit 1; done
+	@failed=0; for program in $(BUILD)/bench/* bench/pytorch.sh; do \
+		echo "== $$program"; ROUX_BUILD=$(abspath $(BUILD)) $$program || failed=1; done; exit $$failed
 
 lint: deps-clang
 	cmake -S . -B $(BUILD)

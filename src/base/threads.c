@@ -1,7 +1,9 @@
 #include "base/threads.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { THREADS_MOST = 4096 };
 
@@ -20,10 +22,38 @@ int ranks_here(void)
     return ranks > 0 ? ranks : 1;
 }
 
+/* What the process was given, before threads were pinned. */
+static const cpu_set_t *allowed(void)
+{
+    static cpu_set_t set;
+    static bool known;
+
+    if (!known) {
+        if (sched_getaffinity(0, sizeof set, &set) != 0) {
+            CPU_ZERO(&set);
+        }
+        known = true;
+    }
+    return &set;
+}
+
+int cores_allowed(void)
+{
+    int cores = CPU_COUNT(allowed());
+
+    return cores < 1 ? 1 : cores;
+}
+
+int cores_of_machine(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return cores < 1 ? 1 : cores > THREADS_MOST ? THREADS_MOST : (int)cores;
+}
+
 int threads_default(int asked)
 {
-    int cores = 1;
-    cpu_set_t set;
+    int cores = cores_allowed() / ranks_here();
 
     if (asked > 0) {
         return asked < THREADS_MOST ? asked : THREADS_MOST;
@@ -31,8 +61,73 @@ int threads_default(int asked)
     if (number_of("OMP_NUM_THREADS") > 0) {
         return number_of("OMP_NUM_THREADS");
     }
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        cores = CPU_COUNT(&set) / ranks_here();
-    }
     return cores < 1 ? 1 : cores;
+}
+
+/* ---- pinning ---- */
+
+static bool user_decides(void)
+{
+    static const char *const names[] = { "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY" };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (getenv(names[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool threads_pinned(int threads)
+{
+    /* A launcher that binds gives each rank cores of its own; one that does not gives all to all. */
+    bool shared = ranks_here() > 1 && cores_allowed() == cores_of_machine();
+
+    return !user_decides() && !shared && threads <= CPU_COUNT(allowed());
+}
+
+/* The core with that number among those allowed. */
+static int core_at(int index)
+{
+    for (int core = 0; core < CPU_SETSIZE; core++) {
+        if (CPU_ISSET(core, allowed()) && index-- == 0) {
+            return core;
+        }
+    }
+    return -1;
+}
+
+void thread_pin(int thread)
+{
+    int core = core_at(thread);
+    cpu_set_t one;
+
+    if (core < 0) {
+        return;
+    }
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    (void)!sched_setaffinity(0, sizeof one, &one);
+}
+
+void thread_unpin(void)
+{
+    (void)!sched_setaffinity(0, sizeof *allowed(), allowed());
+}
+
+char *cores_text(char out[128], int threads)
+{
+    int count = threads_pinned(threads) ? threads : CPU_COUNT(allowed()), at = 0;
+
+    out[0] = 0;
+    for (int i = 0; i < count && at < 100;) {
+        int first = core_at(i), last = first;
+
+        while (++i < count && core_at(i) == last + 1) {
+            last++;
+        }
+        at += snprintf(out + at, (size_t)(128 - at), first == last ? "%s%d" : "%s%d-%d",
+                       at == 0 ? "" : ",", first, last);
+    }
+    return out;
 }

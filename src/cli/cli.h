@@ -12,8 +12,8 @@
 #include "cli/args.h"
 #include "recipe/recipe.h"
 
-extern const struct command command_check, command_generate, command_keys, command_plan,
-    command_probe, command_tokenize, command_train;
+extern const struct command command_bench, command_check, command_generate, command_keys,
+    command_plan, command_probe, command_tokenize, command_train;
 
 extern const struct command *const commands[];
 extern const int command_count;

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/plan_estimate.h"
 #include "model/family.h"
 #include "program/device.h"
 #include "train/train.h"
@@ -17,7 +18,7 @@ static const struct option options[] = {
 };
 
 static const struct example examples[] = {
-    { "plan recipe.yaml", "memory by kind, work a step, and whether it fits here" },
+    { "plan recipe.yaml", "memory by kind, work and time of a step, and whether it fits here" },
     { "plan recipe.yaml --ranks 512 --rank 37 model.shard_degree=8",
       "the very plan of rank 37 of 512" },
     { "plan recipe.yaml --program", "every node of the programs, with shapes and places" },
@@ -32,6 +33,7 @@ struct planning {
     int64_t left; /* bytes of memory that are free here; -1: not known */
     /* an override with which it fits; NULL: none was found, or none is needed */
     const char *change;
+    struct plan_estimate estimate;
 };
 
 static bool fits(const struct planning *p, const struct train_plan_report *r)
@@ -149,11 +151,13 @@ static void print_text(const struct planning *p)
              text_bytes(count, (uint64_t)r->temporaries_unshared));
     print_bytes("temporaries", r->temporaries, unshared);
     print_bytes("total", r->total, "");
+    plan_checkpointing_print(&p->estimate, r);
     printf("\na step\n  %-18s %12s on all ranks\n", "tokens", text_count(count, r->tokens_step));
     printf("  %-18s %12s by this rank (%s a micro-batch)\n", "computation",
            work_text(work, (double)r->flops_step), work_text(micro, (double)r->flops_micro_batch));
     print_messages(p);
     printf("  %-18s %12d nodes, %d values\n", "program", r->nodes, r->values);
+    plan_estimate_print(&p->estimate, &p->spec, r);
     printf("\na checkpoint\n");
     print_bytes("all ranks", r->checkpoint_bytes, "");
     putchar('\n');
@@ -174,7 +178,7 @@ static void print_json(const struct planning *p)
 
     cli_print_json(json_pack(
         "{s:s, s:I, s:i, s:i, s:{s:i, s:i, s:i}, s:o, s:o, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, "
-        "s:b, s:s?}",
+        "s:b, s:s?, s:o, s:o}",
         "family", p->spec.model.family->name, "parameters", (json_int_t)r->parameters, "ranks",
         p->ranks, "rank", p->rank, "degrees", "tensor", p->spec.size[AXIS_TP], "shard",
         p->spec.size[AXIS_DS], "replica", p->spec.size[AXIS_REPLICA], "memory_bytes", memory,
@@ -182,7 +186,8 @@ static void print_json(const struct planning *p)
         "flops_step", (json_int_t)r->flops_step, "tokens_step", (json_int_t)r->tokens_step,
         "checkpoint_bytes", (json_int_t)r->checkpoint_bytes, "nodes", r->nodes, "values", r->values,
         "memory_free", (json_int_t)p->left, "ranks_here", p->ranks_here, "fits", fits(p, r),
-        "fits_with", p->change));
+        "fits_with", p->change, "time", plan_estimate_json(&p->estimate, &p->spec, r),
+        "other_checkpointing", plan_checkpointing_json(&p->estimate)));
 }
 
 /* ---- the command ---- */
@@ -224,6 +229,7 @@ static status make_plan(struct planning *p, const struct args *args, struct aren
     TRY(train_spec_make(&p->spec, a, &w.recipe, p->ranks));
     TRY(train_plan(&p->spec, p->rank, &p->report,
                    args_has(args, "program") && !json ? stdout : NULL));
+    TRY(plan_estimate_make(&p->estimate, a, &p->spec, p->rank, p->ranks_here));
     p->left = device_memory_left();
     return fits(p, &p->report) ? OK : find_change(p, a);
 }
@@ -251,12 +257,14 @@ static int run(const struct args *args)
 const struct command command_plan = {
     .name = "plan",
     .words = "RECIPE [KEY=VALUE]...",
-    .summary = "memory and work of a rank, before anything runs",
-    .about = "Builds the very programs that a rank of the job will run and prints what they hold, "
-             "compute and send; then whether the "
-             "ranks of one node fit into the memory that is free on this machine (exit code 3 if "
-             "not), and the nearest change "
-             "with which they do.",
+    .summary = "memory, work and time of a rank, before anything runs",
+    .about =
+        "Builds the very programs that a rank of the job will run and prints what they hold, "
+        "compute and send; then whether the "
+        "ranks of one node fit into the memory that is free on this machine (exit code 3 if "
+        "not), and the nearest change "
+        "with which they do. After `roux bench --calibrate` it also estimates the time of a step "
+        "on this machine.",
     .options = options,
     .examples = examples,
     .least = 1,

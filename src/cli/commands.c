@@ -6,7 +6,7 @@
 /* In the order of help: first what a run needs, then what looks closer. */
 const struct command *const commands[] = { &command_check,    &command_plan,  &command_train,
                                            &command_tokenize, &command_probe, &command_generate,
-                                           &command_keys };
+                                           &command_bench,    &command_keys };
 const int command_count = (int)(sizeof commands / sizeof commands[0]);
 
 int cli_fail(status s)

@@ -1,6 +1,8 @@
 #include "program/device.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <malloc.h>
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,11 +10,28 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "base/threads.h"
 #include "program/op.h"
 
 enum { HUGE_PAGE = 2 << 20 };
 
-int64_t device_memory_left(void)
+/* The first number of a file; -1 if it has none ("max") or is not there. */
+static int64_t number_in(const char *path)
+{
+    FILE *f = fopen(path, "re");
+    long long n = -1;
+
+    if (f == NULL) {
+        return -1;
+    }
+    if (fscanf(f, "%lld", &n) != 1) {
+        n = -1;
+    }
+    fclose(f);
+    return n;
+}
+
+static int64_t machine_left(void)
 {
     FILE *f = fopen("/proc/meminfo", "re");
     char line[128];
@@ -30,6 +49,91 @@ int64_t device_memory_left(void)
     return kib < 0 ? -1 : (int64_t)kib * 1024;
 }
 
+/* What a group of processes (a container, a Slurm job) may still take. Limits beyond 2^60 are none.
+ */
+static int64_t group_left(const char *folder, const char *limit_name, const char *used_name)
+{
+    char path[PATH_MAX];
+    int64_t limit, used;
+
+    snprintf(path, sizeof path, "%s/%s", folder, limit_name);
+    limit = number_in(path);
+    snprintf(path, sizeof path, "%s/%s", folder, used_name);
+    used = number_in(path);
+    if (limit < 0 || limit >= (int64_t)1 << 60 || used < 0) {
+        return -1;
+    }
+    return limit > used ? limit - used : 0;
+}
+
+static int64_t least_known(int64_t a, int64_t b)
+{
+    return a < 0 ? b : b < 0 || a < b ? a : b;
+}
+
+/* Of this process' own group and those above it: version 2 at "0::/path", version 1 at
+ * "n:memory:/path". Inside a container the path may not exist below its own root: then the root
+ * counts. */
+static int64_t groups_left(void)
+{
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    char line[PATH_MAX];
+    int64_t left = least_known(
+        group_left("/sys/fs/cgroup", "memory.max", "memory.current"),
+        group_left("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"));
+
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+        bool second = strncmp(line, "0::", 3) == 0;
+        char *path = second ? line + 3 : strstr(line, ":memory:");
+
+        if (path == NULL) {
+            continue;
+        }
+        path += second ? 0 : 8;
+        path[strcspn(path, "\n")] = 0;
+        for (char *end = path + strlen(path); end > path; end = strrchr(path, '/')) {
+            char folder[PATH_MAX + 32];
+
+            *end = 0;
+            snprintf(folder, sizeof folder, "/sys/fs/cgroup%s%s", second ? "" : "/memory", path);
+            left = least_known(left, second ? group_left(folder, "memory.max", "memory.current")
+                                            : group_left(folder, "memory.limit_in_bytes",
+                                                         "memory.usage_in_bytes"));
+        }
+    }
+    if (f != NULL) {
+        fclose(f);
+    }
+    return left;
+}
+
+int64_t device_memory_left(void)
+{
+    return least_known(machine_left(), groups_left());
+}
+
+bool device_has_huge_pages(void)
+{
+    FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+    char line[128] = "";
+    bool has;
+
+    if (f == NULL) {
+        return false;
+    }
+    has = fgets(line, sizeof line, f) != NULL && strstr(line, "[never]") == NULL;
+    fclose(f);
+    return has;
+}
+
+/* What libraries take they keep: pages that go back to the system come back slowly. */
+static void keep_heap(void)
+{
+    mallopt(M_MMAP_MAX, 0);
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
+    mallopt(M_TOP_PAD, 16 << 20);
+}
+
 status device_open(struct device *d, const struct kernels *kernels, const struct mesh *mesh,
                    int threads, const struct residents *r)
 {
@@ -37,6 +141,7 @@ status device_open(struct device *d, const struct kernels *kernels, const struct
     char want[32], have[32];
     void *memory;
 
+    keep_heap();
     *d = (struct device){
         .kernels = kernels, .mesh = mesh, .threads = threads, .state_bytes = r->bytes
     };
@@ -66,6 +171,10 @@ status device_open(struct device *d, const struct kernels *kernels, const struct
         struct team t = { omp_get_thread_num(), omp_get_num_threads() };
         int64_t from, to;
 
+        if (threads_pinned(threads)) {
+            thread_pin(t.thread);
+        }
+
         team_share(t, d->bytes / 4096, &from, &to);
         for (int64_t i = from; i < to; i++) {
             d->memory[i * 4096] = 0;
@@ -79,6 +188,7 @@ void device_close(struct device *d)
     if (d->memory != NULL) {
         munmap(d->memory, (size_t)d->bytes);
         d->memory = NULL;
+        thread_unpin(); /* the calling thread; the others of the team only compute */
     }
 }
 

@@ -9,9 +9,12 @@
 
 #include "program/program.h"
 
-/* What the kernel says is left of this machine's memory without pushing anything out; -1 if it
- * says nothing. */
+/* What the kernel says is left of this machine's memory without pushing anything out, and of what
+ * this process' control groups may take: the least of them; -1 if it says nothing. */
 int64_t device_memory_left(void);
+
+/* Whether the system gives huge pages to whoever asks for them. */
+bool device_has_huge_pages(void);
 
 struct device {
     const struct kernels *kernels;
@@ -23,7 +26,8 @@ struct device {
 
 /*
  * Maps the arena that `r` asks for (its state part, then the largest temporary part), zeroed, on
- * huge pages where the system has them, touched in parallel by the threads that will use it.
+ * huge pages where the system has them, touched in parallel by the threads that will use it, which
+ * stay on the cores they have then (base/threads.h).
  * ERR_MEMORY, before anything is touched, if this machine has not that much left; the text says how
  * much is asked and how much there is.
  */
@@ -47,6 +51,8 @@ void *device_bytes(const struct device *d, const struct program *p, val v);
 struct run_options {
     bool test_finite;       /* after each node look for NaN and infinity in what it wrote */
     const char **bad_value; /* out: path of the first value with one; NULL if none */
+    int until;              /* only this many nodes; 0: all */
+    struct watch *watch;    /* adds the times of its nodes: program/watch.h */
 };
 
 /*
@@ -55,5 +61,9 @@ struct run_options {
  */
 MUST_USE status program_run(const struct program *p, struct device *d,
                             const struct run_options *options);
+
+/* Runs one node with the whole team, for measuring; its inputs hold what earlier nodes left there.
+ * Nodes run one after another in order are program_run. Errors as there. */
+MUST_USE status program_run_node(const struct program *p, struct device *d, int node);
 
 #endif

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "program/hazard.h"
 #include "program/op.h"
 #include "program/span.h"
 
@@ -320,6 +321,7 @@ status program_plan(struct program *p, struct residents *r, const struct kernels
     place_temporaries(p, out);
     place_views(p);
     p->tickets = arena_take_array(p->arena, (size_t)p->node_count, sizeof *p->tickets);
+    out->barriers = place_barriers(p);
     out->nodes = p->node_count;
     out->values = p->value_count - 1;
     if (out->temp_bytes > r->temp_bytes) {

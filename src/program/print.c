@@ -22,7 +22,7 @@ static void print_node(const struct program *p, int i, FILE *to)
     const struct node *n = &p->nodes[i];
     bool first = true;
 
-    fprintf(to, "%5d  %-12s ", i, op_name(n->op));
+    fprintf(to, "%5d %c%-12s ", i, n->barrier ? '|' : ' ', op_name(n->op));
     for (int k = 0; k < OP_OUT; k++) {
         if (n->out[k].id != 0) {
             fprintf(to, "%s", first ? "" : ", ");
@@ -44,7 +44,7 @@ void program_print(const struct program *p, FILE *to)
 {
     int segment = -2;
 
-    fprintf(to, "program %s: %d nodes\n", p->name, p->node_count);
+    fprintf(to, "program %s: %d nodes; threads meet at each |\n", p->name, p->node_count);
     for (int i = 0; i < p->node_count; i++) {
         const struct node *n = &p->nodes[i];
         int here = n->segment * 2 + (n->backward ? 1 : 0);

@@ -168,6 +168,7 @@ struct node {
     int begin;
     val scratch;   /* bytes only this node uses; made by the plan */
     bool backward; /* part of the derivative */
+    bool barrier;  /* all threads meet before it; set by the plan */
 };
 
 enum segment_flags {
@@ -320,7 +321,7 @@ struct residents {
 struct memory_plan {
     int64_t temp_bytes; /* peak of this program */
     int64_t temp_sum;   /* of all temporaries, as if none shared */
-    int nodes, values;
+    int nodes, values, barriers;
 };
 
 void residents_init(struct residents *r, struct arena *arena);
@@ -339,6 +340,20 @@ void program_print(const struct program *p, FILE *to);
 /* Floating-point operations of one run on this rank, matrix products and attention counted as 2
  * a multiply-add. */
 int64_t program_flops(const struct program *p);
+/*
+ * What one node computes and moves, for measuring and estimating. `bytes` are those of its inputs
+ * and outputs, twice where it changes them in place; of an embedding's table only the rows used.
+ * size: products rows, K, N (of the head rows, D, vocabulary); attention sequences x heads, keys a
+ * position sees at most, head width; others elements of the largest value, 1, 1. `wire`: bytes sent.
+ */
+struct node_work {
+    double flops, bytes, wire; /* flops 0: memory is what it waits for */
+    double size[3];
+};
+struct node_work program_node_work(const struct program *p, int node);
+/* "8x256x64 <- 8x256x64 64": outputs and inputs of a node; equal for nodes that do the same. */
+const char *program_node_shapes(const struct program *p, int node, struct arena *a);
+
 /* Bytes this rank sends in one run, over the given set of axes. */
 int64_t program_wire_bytes(const struct program *p, axes over);
 

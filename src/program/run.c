@@ -1,12 +1,18 @@
 /*
  * Running: one parallel region around the node list, which all threads walk. Each computes its
- * share of a node; a barrier closes every node that wrote something. Messages are begun and awaited
- * by thread 0, the one that opened the communicators.
+ * share of a node; they meet where the plan says so (hazard.c). Messages are begun and awaited by
+ * thread 0, the one that opened the communicators.
+ *
+ * A message that fails ends the walk, for all threads at the same barrier: thread 0 names the next
+ * one it comes to before it waits there, and whoever has passed that one stops.
  */
+#include <limits.h>
 #include <math.h>
 #include <omp.h>
 
+#include "base/clock.h"
 #include "program/op.h"
+#include "program/watch.h"
 
 void *call_bytes(const struct call *c, val v)
 {
@@ -84,6 +90,14 @@ static bool bytes_finite(const struct call *c, val v)
                 return false;
             }
         }
+    } else if (x->dtype == DT_BF16) {
+        const uint16_t *at = call_bytes(c, v);
+
+        for (int64_t i = 0; i < count; i++) {
+            if ((at[i] & 0x7f80) == 0x7f80) { /* all ones in the exponent */
+                return false;
+            }
+        }
     } else if (x->dtype == DT_F64) {
         const double *at = call_bytes(c, v);
 
@@ -141,35 +155,135 @@ static void node_run(struct call *c, int node)
     } else if (def->run != NULL) {
         def->run(c);
     }
-    if (def->collective || def->run != NULL) {
-        call_barrier(c);
+}
+
+/* What all threads of a run share. */
+struct shared {
+    _Atomic int failed;    /* status of a message; set by thread 0 */
+    _Atomic int failed_at; /* the barrier at which the walk ends, by number */
+};
+
+/* False: the walk ends here. */
+static bool meet(const struct call *c, struct shared *s, int *met)
+{
+    if (c->team.thread == 0 && atomic_load(&s->failed) != OK) {
+        int never = INT_MAX;
+
+        atomic_compare_exchange_strong(&s->failed_at, &never, *met);
+    }
+    call_barrier(c);
+    return atomic_load(&s->failed_at) > (*met)++;
+}
+
+/* With every node whole and no thread ahead. */
+static bool look_for_bad(struct call *c, const struct run_options *o, struct shared *s, int *met)
+{
+    if (!meet(c, s, met)) {
+        return false;
+    }
+    if (c->team.thread == 0 && *o->bad_value == NULL) {
+        *o->bad_value = node_bad(c);
+    }
+    return meet(c, s, met);
+}
+
+/* One thread's way of noting times; `watch` is NULL where nobody asked. */
+struct timing {
+    struct watch *watch;
+    int program, last; /* `last`: the node that `begin` belongs to; -1: none yet */
+    double begin;
+};
+
+static void timing_next(struct timing *t, const struct call *c, int node)
+{
+    double now = clock_seconds();
+
+    if (c->team.thread == 0 && t->last >= 0) {
+        t->watch->seconds[t->program][t->last] += now - t->begin;
+    }
+    t->last = node;
+    t->begin = now;
+}
+
+static void timing_end(const struct timing *t, const struct call *c, int node)
+{
+    const struct op_def *def = op_table[c->n->op];
+
+    if (def->run != NULL || def->collective) {
+        watch_note(t->watch, t->program, node, c->team.thread, t->begin, clock_seconds());
     }
 }
 
-static void walk(const struct program *p, struct device *d, const struct run_options *o,
-                 struct team team, _Atomic int *failed)
+static bool walk_nodes(struct call *c, const struct run_options *o, struct timing *t,
+                       struct shared *s)
 {
-    struct call c = { .p = p, .d = d, .team = team, .failed = failed };
+    int nodes = o->until > 0 && o->until < c->p->node_count ? o->until : c->p->node_count;
+    int met = 0;
 
-    for (int i = 0; i < p->node_count && atomic_load(failed) == OK; i++) {
-        c.n = &p->nodes[i];
-        node_run(&c, i);
-        if (o != NULL && o->test_finite && team.thread == 0 && *o->bad_value == NULL) {
-            *o->bad_value = node_bad(&c);
+    for (int i = 0; i < nodes; i++) {
+        c->n = &c->p->nodes[i];
+        if (c->n->barrier && !meet(c, s, &met)) {
+            return false;
         }
-        if (o != NULL && o->test_finite) {
-            call_barrier(&c);
+        if (t->watch != NULL) {
+            timing_next(t, c, i);
+        }
+        node_run(c, i);
+        if (t->watch != NULL) {
+            timing_end(t, c, i);
+        }
+        if (o->test_finite && !look_for_bad(c, o, s, &met)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void walk(const struct program *p, struct device *d, const struct run_options *options,
+                 struct team team, struct shared *s)
+{
+    static const struct run_options nothing = { 0 };
+    const struct run_options *o = options == NULL ? &nothing : options;
+    struct call c = { .p = p, .d = d, .team = team, .failed = &s->failed };
+    struct timing t = { .watch = o->watch, .last = -1 };
+
+    if (t.watch != NULL) {
+        t.program = watch_index(t.watch, p);
+        t.watch = t.program < 0 ? NULL : t.watch;
+    }
+    if (walk_nodes(&c, o, &t, s) && t.watch != NULL) {
+        call_barrier(&c); /* the last node ends when all threads are through */
+        timing_next(&t, &c, -1);
+        if (team.thread == 0) {
+            t.watch->runs[t.program]++;
         }
     }
 }
 
 status program_run(const struct program *p, struct device *d, const struct run_options *options)
 {
+    struct shared s = { .failed = OK, .failed_at = INT_MAX };
+
+#pragma omp parallel num_threads(d->threads)
+    {
+        walk(p, d, options, (struct team){ omp_get_thread_num(), omp_get_num_threads() }, &s);
+    }
+    return (status)atomic_load(&s.failed);
+}
+
+status program_run_node(const struct program *p, struct device *d, int node)
+{
     _Atomic int failed = OK;
 
 #pragma omp parallel num_threads(d->threads)
     {
-        walk(p, d, options, (struct team){ omp_get_thread_num(), omp_get_num_threads() }, &failed);
+        struct call c = { .p = p,
+                          .n = &p->nodes[node],
+                          .d = d,
+                          .team = { omp_get_thread_num(), omp_get_num_threads() },
+                          .failed = &failed };
+
+        node_run(&c, node);
     }
     return (status)atomic_load(&failed);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensor/pair_rate.h"
+#include "tensor/peak.h"
 
 extern const struct kernels kernels_scalar_64, kernels_avx2_64, kernels_avx512_64;
 extern const struct kernels kernels_scalar_32, kernels_avx2_f32, kernels_avx512_f32;
@@ -104,7 +104,7 @@ static const struct kernels *best_of(const struct kernels *const *all, size_t n)
 {
     bool pairs = n > 1 && strcmp(all[n - 1]->family, "avx512_bf16") == 0;
 
-    return all[pairs && !pairs_pay() ? n - 2 : n - 1];
+    return all[pairs && !peak_pairs_pay() ? n - 2 : n - 1];
 }
 
 static status unknown_family(const char *name, const struct kernels *const *all, size_t n)

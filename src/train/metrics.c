@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,13 +18,17 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "store/event_file.h"
+#include "tensor/peak.h"
+#include "train/bench.h"
+#include "train/calibration.h"
 #include "train/curve.h"
 #include "train/trainer.h"
 
 struct metrics {
     FILE *file;
     bool terminal, quiet, json, line_stands, lost, curve_lost;
-    double window_start; /* tokens per second are those since the last line */
+    double window_start;      /* tokens per second are those since the last line */
+    double token_flops, peak; /* of the model; of all ranks a second */
     int64_t window_tokens;
     double val_loss;
     bool has_val;
@@ -33,6 +36,7 @@ struct metrics {
     bool has_events, events_lost;
     struct text line; /* of the console and of the file, one after the other; keeps its memory */
     struct curve curve;
+    int64_t drawn; /* the step that loss.svg goes up to */
 };
 
 static bool speaks(const struct trainer *t)
@@ -49,32 +53,48 @@ static int64_t step_of(const char *line)
     return text_starts(line, head) ? strtoll(line + sizeof head - 1, NULL, 10) : -1;
 }
 
-/* Lines behind the resumed step will be written again; what stays is the curve so far. */
+/* The lines up to the resumed step become the curve so far; says where they end. A last line that
+ * a crash tore ends them, too. */
+static status read_back(const char *path, int64_t step, struct curve *curve, off_t *kept)
+{
+    FILE *f = fopen(path, "re");
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length;
+    status s = OK;
+
+    *kept = 0;
+    if (f == NULL) {
+        return fail(ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    }
+    while ((length = getline(&line, &room, f)) > 0 && line[length - 1] == '\n' &&
+           step_of(line) <= step) {
+        curve_read_line(curve, line);
+        *kept += length;
+    }
+    if (ferror(f) != 0) {
+        s = fail(ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
+    }
+    free(line);
+    fclose(f);
+    return s;
+}
+
+/* Lines behind the resumed step will be written again. */
 static status cut_back(const char *path, int64_t step, struct curve *curve)
 {
-    struct arena a = { 0 };
-    struct text kept = { 0 };
-    char *bytes, *line, *end;
-    size_t length;
-    status s;
+    off_t kept;
 
     if (!file_is_there(path)) {
         return OK;
     }
-    TRY_OR(release, s, file_read(&a, path, (size_t)1 << 32, &bytes, &length));
-    for (line = bytes; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-        int64_t at = step_of(line);
-
-        if (at >= 0 && at <= step) {
-            text_add_n(&kept, line, (size_t)(end + 1 - line));
-        }
+    TRY(file_check_target(path));
+    TRY(read_back(path, step, curve, &kept));
+    if (truncate(path, kept) != 0) {
+        return fail(ERR_IO, "%s: cannot be cut back to step %lld: %s", path, (long long)step,
+                    strerror(errno));
     }
-    s = file_replace(path, text_of(&kept), kept.length);
-    curve_read(curve, text_of(&kept));
-release:
-    text_release(&kept);
-    arena_release(&a);
-    return s;
+    return OK;
 }
 
 /* A run that begins anew in the folder of an older one does not lose that one's lines. */
@@ -275,6 +295,11 @@ void metrics_event(struct trainer *t, const char *format, ...)
     text_release(&line);
 }
 
+static double peak_share(const struct metrics *m, double rate)
+{
+    return rate * m->token_flops / m->peak;
+}
+
 static void step_text(const struct trainer *t, const struct step_report *r, double rate,
                       struct text *line)
 {
@@ -290,8 +315,11 @@ static void step_text(const struct trainer *t, const struct step_report *r, doub
     if (t->metrics->has_val) {
         text_add_format(line, "  val %.4f", t->metrics->val_loss);
     }
-    text_add_format(line, "  norm %.3f  lr %.3g  %s tokens/s  %s left", r->grad_norm, r->lr,
-                    text_count(per_second, (int64_t)rate), text_seconds(left, seconds));
+    text_add_format(line,
+                    "  norm %.3f  lr %.3g  %s tokens/s  %.4g GFLOP/s (%.0f %% of peak)  %s left",
+                    r->grad_norm, r->lr, text_count(per_second, (int64_t)rate),
+                    rate * t->metrics->token_flops / 1e9, 100 * peak_share(t->metrics, rate),
+                    text_seconds(left, seconds));
     if (r->skipped) {
         text_add(line, "  skipped");
     }
@@ -331,7 +359,7 @@ void metrics_step(struct trainer *t, const struct step_report *r)
     if (!speaks(t)) {
         return;
     }
-    curve_add(&m->curve, t->at.step, r->loss, r->lr);
+    curve_add(&m->curve, t->at.step, r->skipped ? NAN : r->loss, r->lr);
     if (t->spec->log_every == 0) {
         return;
     }
@@ -349,6 +377,8 @@ void metrics_step(struct trainer *t, const struct step_report *r)
                     (long long)t->at.tokens, (long long)t->at.rows_consumed);
     add_number(line, "seconds", r->seconds);
     add_number(line, "tokens_per_second", rate);
+    add_number(line, "model_flops_per_second", rate * m->token_flops);
+    add_number(line, "peak_share", peak_share(m, rate));
     if (t->spec->log_perf) {
         add_performance(t, r, line);
     }
@@ -365,71 +395,66 @@ void metrics_step(struct trainer *t, const struct step_report *r)
 
 /* ---- the picture ---- */
 
-static void write_curve(struct trainer *t)
+/* 134515008 -> "135M" */
+static char *short_count(char out[32], int64_t count)
+{
+    static const char units[] = " kMBT";
+    double x = (double)count;
+    int unit = 0;
+
+    if (count < 10000) {
+        return text_count(out, count);
+    }
+    while (x >= 999.5 && units[unit + 1] != 0) {
+        x /= 1000;
+        unit++;
+    }
+    snprintf(out, 32, "%.3g%c", x, units[unit]);
+    return out;
+}
+
+static void draw_curve(struct trainer *t)
 {
     struct metrics *m = t->metrics;
-    struct text picture = { 0 }, title = { 0 };
-    char parameters[32], tokens[32];
+    struct arena a = { 0 };
+    char parameters[32], tokens[32], step[32];
+    const char *details;
+    status s;
 
+    m->drawn = m->curve.last;
     if (curve_is_empty(&m->curve)) {
         return;
     }
-    text_add_format(&title, "%s: %s parameters, %s tokens, step %lld", t->spec->name,
-                    text_count(parameters, spec_parameters(&t->spec->model)),
-                    text_count(tokens, t->at.tokens), (long long)t->at.step);
-    curve_svg(&m->curve, text_of(&title), &picture);
-    if (file_replace(path_join(&t->run, t->log_dir, "loss.svg"), text_of(&picture),
-                     picture.length) != OK &&
-        !m->curve_lost) {
+    details = arena_format(&a, "%s parameters, %s tokens, step %s",
+                           short_count(parameters, spec_parameters(&t->spec->model)),
+                           short_count(tokens, t->at.tokens), text_count(step, t->at.step));
+    s = curve_publish(&m->curve, path_join(&a, t->log_dir, "loss.svg"), t->spec->name, details);
+    if (s != OK && !m->curve_lost) {
         m->curve_lost = true;
         log_warning("%s; training goes on, the picture is missing", fail_text());
     }
-    text_release(&picture);
-    text_release(&title);
-}
-
-static bool speaks_utf8(void)
-{
-    static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = getenv(names[i]);
-
-        if (value != NULL && value[0] != 0) {
-            return strcasestr(value, "utf-8") != NULL || strcasestr(value, "utf8") != NULL;
-        }
-    }
-    return false;
-}
-
-/* For people, at the end: on a terminal that is wide enough. */
-static void show_curve(struct trainer *t)
-{
-    struct winsize size = { 0 };
-    struct text picture = { 0 };
-
-    if (!t->metrics->terminal || curve_is_empty(&t->metrics->curve) ||
-        ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 60) {
-        return;
-    }
-    clear_line(t->metrics);
-    curve_terminal(&t->metrics->curve, size.ws_col, speaks_utf8(), &picture);
-    fputs(text_of(&picture), stderr);
-    text_release(&picture);
+    arena_release(&a);
 }
 
 void metrics_end(struct trainer *t)
 {
-    if (speaks(t)) {
-        write_curve(t);
-        show_curve(t);
+    struct metrics *m = t->metrics;
+
+    if (!speaks(t)) {
+        return;
+    }
+    draw_curve(t);
+    /* A terminal that takes JSON takes nothing between its lines. */
+    if (m->terminal && !curve_is_empty(&m->curve) && !(m->json && isatty(STDOUT_FILENO) == 1)) {
+        clear_line(m);
+        curve_show(&m->curve);
     }
 }
 
 void metrics_saved(struct trainer *t)
 {
     if (speaks(t)) {
-        write_curve(t);
+        draw_curve(t);
     }
 }
 
@@ -454,9 +479,28 @@ void metrics_validation(struct trainer *t, double loss, int64_t targets, double 
     write_line(t->metrics, line);
     write_validation_events(t, loss);
     curve_add_validation(&t->metrics->curve, t->at.step, loss);
-    write_curve(t);
+    draw_curve(t);
     /* Validation is no training time. */
     t->metrics->window_start += seconds;
+}
+
+/* Of one rank: as the calibration of this machine has it; else measured now, in some ten
+ * milliseconds. */
+static double peak_of_rank(const struct trainer *t)
+{
+    struct arena a = { 0 };
+    struct calibration_key key;
+    struct calibration c;
+    const char *path, *why;
+    double peak = 0;
+
+    calibration_key_here(&key, t->kernels, t->threads);
+    if (calibration_path(&a, &path) == OK &&
+        calibration_find(&c, &a, path, &key, &why) == CALIBRATION_FITS) {
+        peak = c.peak;
+    }
+    arena_release(&a);
+    return peak > 0 ? peak : peak_rate_of(t->kernels, t->threads, 8);
 }
 
 status metrics_open(struct trainer *t, const struct train_options *o)
@@ -471,7 +515,9 @@ status metrics_open(struct trainer *t, const struct train_options *o)
                            .quiet = o->quiet,
                            .json = o->json,
                            .window_start = clock_seconds(),
-                           .window_tokens = t->at.tokens };
+                           .window_tokens = t->at.tokens,
+                           .token_flops = model_flops_token(&t->spec->model, t->spec->S),
+                           .peak = peak_of_rank(t) * t->world->size };
     t->metrics = m;
     TRY(file_begin(t));
     return events_begin(t);
@@ -485,6 +531,10 @@ void metrics_close(struct trainer *t)
         }
         if (t->metrics->file != NULL) {
             fclose(t->metrics->file);
+            /* A run that failed is looked at most. */
+            if (t->metrics->drawn != t->metrics->curve.last) {
+                draw_curve(t);
+            }
         }
         if (t->metrics->has_events) {
             event_file_close(&t->metrics->events);

@@ -131,19 +131,49 @@ static status open_log(struct trainer *t)
     return OK;
 }
 
+/* Cores that nobody uses, threads that take turns, pages that are small: all of them cost speed in
+ * silence. */
+static void warn_of_waste(const struct trainer *t)
+{
+    int allowed = cores_allowed(), machine = cores_of_machine(), here = ranks_here();
+    int busy = t->threads * here;
+
+    if (t->threads > allowed) {
+        log_warning(
+            "%d threads on %d core%s take turns; trainer.threads=%d (or OMP_NUM_THREADS) is "
+            "faster",
+            t->threads, allowed, allowed == 1 ? "" : "s", allowed);
+    } else if (busy < machine && allowed < machine) {
+        log_warning(
+            "%d of this machine's %d cores stay idle: this process may use %d; with mpirun, "
+            "--bind-to none or --map-by slot:pe=%d give a rank more",
+            machine - busy, machine, allowed, machine / here);
+    } else if (busy < machine) {
+        log_warning("%d of this machine's %d cores stay idle: trainer.threads (or OMP_NUM_THREADS) "
+                    "asks for %d thread%s",
+                    machine - busy, machine, t->threads, t->threads == 1 ? "" : "s");
+    }
+    if (!device_has_huge_pages()) {
+        log_warning("this system gives no huge pages (transparent_hugepage is never): the run goes "
+                    "on, slower");
+    }
+}
+
 static void greet(const struct trainer *t)
 {
     const struct train_spec *s = t->spec;
     const struct residents *r = &t->programs.residents;
-    char parameters[32], state[32], temporaries[32], rows[32];
+    char parameters[32], state[32], temporaries[32], rows[32], cores[128];
 
     if (t->world->rank != 0) {
         return;
     }
-    log_info("%s, %s parameters, precision %s, kernels %s, %d rank%s x %d thread%s",
+    log_info("%s, %s parameters, precision %s, kernels %s, %d rank%s x %d thread%s on cores %s",
              s->model.family->name, text_count(parameters, spec_parameters(&s->model)),
              precision_name(s->real), t->kernels->family, t->world->size,
-             t->world->size == 1 ? "" : "s", t->threads, t->threads == 1 ? "" : "s");
+             t->world->size == 1 ? "" : "s", t->threads, t->threads == 1 ? "" : "s",
+             cores_text(cores, t->threads));
+    warn_of_waste(t);
     log_info("memory of a rank: %s for weights, gradients, moments and inputs, %s for temporaries",
              text_bytes(state, (uint64_t)r->bytes),
              text_bytes(temporaries, (uint64_t)r->temp_bytes));

@@ -117,7 +117,7 @@ void trainer_content(const struct trainer *t, struct arena *a, struct checkpoint
  * anything was. Collective. */
 MUST_USE status trainer_resume(struct trainer *t, bool *resumed);
 
-/* ---- metrics.c: rank 0's console, metrics.jsonl and event files; nothing on other ranks ---- */
+/* ---- metrics.c: rank 0's console, and the files that say how it went; on other ranks nothing ---- */
 
 MUST_USE status metrics_open(struct trainer *t, const struct train_options *o);
 void metrics_close(struct trainer *t);

@@ -235,21 +235,46 @@ static inline vec load_some(const struct factor *f, int64_t at, int64_t n)
     }
 }
 
+static inline __attribute__((always_inline)) vec load_whole(const void *from, int64_t at, bool wide)
+{
+    return wide ? vec_load((const float *)from + at) : elem_load((const elem *)from + at);
+}
+
+/* to [terms, ld]: whole vectors of neighbours, the last term perhaps of one row alone. */
+static inline __attribute__((always_inline)) void pack_vectors(term *to, int64_t ld,
+                                                               const struct factor *f, int64_t at,
+                                                               int64_t outs, int64_t reds,
+                                                               bool wide)
+{
+    for (int64_t r = 0; r < reds; r += PAIR, to += ld, at += PAIR * f->red) {
+        int64_t odd = PAIR == 2 && r + 1 < reds ? at + f->red : -1;
+
+        for (int64_t i = 0; i < outs; i += LANES) {
+            vec second = odd < 0 ? vec_of(0) : load_whole(f->at, odd + i, wide);
+
+            *(uvec_at *)(to + i) = terms_of(load_whole(f->at, at + i, wide), second, wide);
+        }
+    }
+}
+
 /* to [terms, ld]: `outs` neighbours of a factor with out = 1, zeros up to a whole vector. */
 static void pack_across(term *to, int64_t ld, const struct factor *f, int64_t out, int64_t outs,
                         int64_t red, int64_t reds)
 {
-    for (int64_t r = 0; r < reds; r += PAIR, to += ld) {
-        int64_t at = (red + r) * f->red + out;
+    int64_t whole = outs / LANES * LANES, at = red * f->red + out;
 
-        for (int64_t i = 0; i < outs; i += LANES) {
-            vec even = load_some(f, at + i, outs - i), odd = vec_of(0);
+    if (f->wide) {
+        pack_vectors(to, ld, f, at, whole, reds, true);
+    } else {
+        pack_vectors(to, ld, f, at, whole, reds, false);
+    }
+    for (int64_t r = 0; whole < outs && r < reds; r += PAIR, at += PAIR * f->red) {
+        vec even = load_some(f, at + whole, outs - whole), odd = vec_of(0);
 
-            if (PAIR == 2 && r + 1 < reds) {
-                odd = load_some(f, at + f->red + i, outs - i);
-            }
-            *(uvec_at *)(to + i) = terms_of(even, odd, f->wide);
+        if (PAIR == 2 && r + 1 < reds) {
+            odd = load_some(f, at + f->red + whole, outs - whole);
         }
+        *(uvec_at *)(to + r / PAIR * ld + whole) = terms_of(even, odd, f->wide);
     }
 }
 
@@ -410,29 +435,35 @@ static int panel_vecs(int64_t n)
     return (int)((vecs + panels - 1) / panels);
 }
 
+static inline void store_some(const struct product *p, int64_t at, vec x, int64_t n)
+{
+    if (p->wide && n >= LANES) {
+        vec_store((float *)p->c + at, x);
+    } else if (p->wide) {
+        vec_store_some((float *)p->c + at, x, n);
+    } else if (n >= LANES) {
+        elem_store((elem *)p->c + at, x);
+    } else {
+        elem_store_some((elem *)p->c + at, x, n);
+    }
+}
+
 /* The finished sums of rows by cols to their place. */
 static void finish(const struct product *p, const float *sums, int64_t ld, int64_t row,
                    int64_t rows, int64_t col, int64_t cols)
 {
-    for (int64_t i = 0; i < rows; i++, sums += ld) {
-        int64_t at = (row + i) * p->ldc + col;
-        struct factor c = { p->c, 0, 1, p->wide };
+    struct factor c = { p->c, 0, 1, p->wide };
 
-        for (int64_t j = 0; j < cols; j += LANES) {
+    for (int64_t i = 0; i < rows; i++, sums += ld) {
+        int64_t at = (row + i) * p->ldc + col, j = 0;
+
+        for (; !p->add && !p->wide && j + LANES <= cols; j += LANES) {
+            elem_store((elem *)p->c + at + j, vec_load(sums + j) * p->scale);
+        }
+        for (; j < cols; j += LANES) {
             vec x = vec_load(sums + j) * p->scale;
 
-            if (p->add) {
-                x += load_some(&c, at + j, cols - j);
-            }
-            if (p->wide && cols - j >= LANES) {
-                vec_store((float *)p->c + at + j, x);
-            } else if (p->wide) {
-                vec_store_some((float *)p->c + at + j, x, cols - j);
-            } else if (cols - j >= LANES) {
-                elem_store((elem *)p->c + at + j, x);
-            } else {
-                elem_store_some((elem *)p->c + at + j, x, cols - j);
-            }
+            store_some(p, at + j, p->add ? x + load_some(&c, at + j, cols - j) : x, cols - j);
         }
     }
 }
