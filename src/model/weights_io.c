@@ -243,15 +243,20 @@ status weights_load(const struct weights *w, struct device *d, const struct prog
 
 /* ---- whole tensors from all ranks ---- */
 
-static status gather_over(const struct mesh *m, axes over, enum dtype t, const void *mine,
-                          int64_t n, void *out)
+/* What all members of a group hold, in one buffer from `a`; of a group of one it is `mine`. */
+static status gather_over(const struct mesh *m, axes over, enum dtype t, const char *mine,
+                          int64_t n, struct arena *a, const char **out)
 {
-    struct collective what = { .kind = COMM_GATHER, .dtype = t, .in = mine, .out = out, .n = n };
+    int members = mesh_length(m, over);
+    char *all;
+    struct collective what = { .kind = COMM_GATHER, .dtype = t, .in = mine, .n = n };
 
-    if (mesh_length(m, over) == 1) {
-        memcpy(out, mine, (size_t)n * dtype_bytes(t));
+    *out = mine;
+    if (members == 1) {
         return OK;
     }
+    all = arena_take_array(a, (size_t)n * (size_t)members, dtype_bytes(t));
+    *out = what.out = all;
     return comm_run(mesh_comm(m, over), &what);
 }
 
@@ -279,6 +284,7 @@ static void assemble(const struct weights *w, const struct weight_part *part, co
     }
 }
 
+/* Copies are made only of what several ranks hold parts of: memory is short where this is called. */
 static status collect_segment(const struct weights *w, const struct device *d,
                               const struct program *p, val flat, const struct weight_segment *g,
                               weights_each_fn *each, void *user)
@@ -289,25 +295,27 @@ static status collect_segment(const struct weights *w, const struct device *d,
     enum dtype type = program_value(p, flat)->dtype;
     size_t width = dtype_bytes(type);
     struct arena a = { 0 };
-    char *mine = arena_take_array(&a, (size_t)shard, width),
-         *all = arena_take_array(&a, (size_t)whole, width);
-    char *flats = T > 1 ? arena_take_array(&a, (size_t)(whole * T), width) : all, *tensor;
+    const char *all, *flats;
+    char *tensor;
     status s;
 
-    device_read(d, p, flat, 0, shard, mine);
-    TRY_OR(release, s, gather_over(w->mesh, AXES_SHARD, type, mine, shard, all));
-    if (T > 1) {
-        TRY_OR(release, s, gather_over(w->mesh, AXES_TP, type, all, whole, flats));
-    }
+    TRY_OR(release, s,
+           gather_over(w->mesh, AXES_SHARD, type, device_bytes(d, p, flat), shard, &a, &all));
+    TRY_OR(release, s, gather_over(w->mesh, AXES_TP, type, all, whole, &a, &flats));
     for (int i = 0; i < g->count; i++) {
         int64_t count = g->parts[i].whole[0] * g->parts[i].whole[1];
 
         largest = count > largest ? count : largest;
     }
-    tensor = arena_take_array(&a, (size_t)largest, width);
+    tensor = T > 1 ? arena_take_array(&a, (size_t)largest, width) : NULL;
     for (int i = 0; i < g->count; i++) {
-        assemble(w, &g->parts[i], flats, whole, width, tensor);
-        TRY_OR(release, s, each(user, &g->parts[i], type, tensor));
+        const struct weight_part *part = &g->parts[i];
+
+        if (T > 1) {
+            assemble(w, part, flats, whole, width, tensor);
+        }
+        TRY_OR(release, s,
+               each(user, part, type, T > 1 ? tensor : flats + (size_t)part->at * width));
     }
 release:
     arena_release(&a);

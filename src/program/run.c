@@ -264,6 +264,11 @@ status program_run(const struct program *p, struct device *d, const struct run_o
 {
     struct shared s = { .failed = OK, .failed_at = INT_MAX };
 
+    /* For a team of one the OpenMP runtime would take memory anew each time. */
+    if (d->threads == 1) {
+        walk(p, d, options, (struct team){ 0, 1 }, &s);
+        return (status)atomic_load(&s.failed);
+    }
 #pragma omp parallel num_threads(d->threads)
     {
         walk(p, d, options, (struct team){ omp_get_thread_num(), omp_get_num_threads() }, &s);

@@ -252,6 +252,7 @@ static int differences(const struct calibration_key *is, const struct calibratio
     return n;
 }
 
+/* Entries of other keys may be of another version's making: of them only the key is read. */
 static enum calibration_found pick(const json_t *entries, struct calibration *out, struct arena *a,
                                    const char *path, const struct calibration_key *key,
                                    const char **why)
@@ -259,22 +260,24 @@ static enum calibration_found pick(const json_t *entries, struct calibration *ou
     int least = 100;
 
     for (size_t i = 0; i < json_array_size(entries); i++) {
+        const json_t *entry = json_array_get(entries, i);
+        struct calibration_key is;
         struct text t = { 0 };
-        int n;
+        int n = 0;
+        bool sound = read_key(entry, &is);
 
-        calibration_init(out, a);
-        if (!read_entry(json_array_get(entries, i), out)) {
-            *why = arena_format(a, "%s: entry %zu is damaged", path, i + 1);
-            return CALIBRATION_DAMAGED;
+        if (sound) {
+            n = differences(&is, key, &t);
+            sound = n > 0 || read_entry(entry, out);
         }
-        n = differences(&out->key, key, &t);
-        if (n < least) {
+        if (sound && n < least) {
             least = n;
             *why = arena_text(a, text_of(&t));
         }
         text_release(&t);
-        if (n == 0) {
-            return CALIBRATION_FITS;
+        if (!sound || n == 0) {
+            *why = sound ? "" : arena_format(a, "%s: entry %zu is damaged", path, i + 1);
+            return sound ? CALIBRATION_FITS : CALIBRATION_DAMAGED;
         }
     }
     return least == 100 ? CALIBRATION_ABSENT : CALIBRATION_FOREIGN;
@@ -288,6 +291,7 @@ enum calibration_found calibration_find(struct calibration *out, struct arena *a
     status s = read_file(path, &entries);
 
     *why = "";
+    calibration_init(out, a);
     if (s != OK) {
         *why = arena_text(a, fail_text());
         return s == ERR_MISSING ? CALIBRATION_ABSENT : CALIBRATION_DAMAGED;

@@ -291,14 +291,12 @@ char *curve_step_label(char out[32], double step)
     return out;
 }
 
-/* "2e-05" -> "2e-5" */
+/* "2e-05" -> "2e-5", "2e+06" -> "2e6" */
 static void short_exponent(char *number)
 {
-    char *digits = strchr(number, 'e') + 1, *rest;
+    char *sign = strchr(number, 'e') + 1, *digits = sign + 1 + strspn(sign + 1, "0");
 
-    digits += *digits == '-' || *digits == '+';
-    rest = digits + strspn(digits, "0");
-    memmove(digits, rest, strlen(rest) + 1);
+    memmove(*sign == '-' ? sign + 1 : sign, digits, strlen(digits) + 1);
 }
 
 char *curve_value_label(char out[32], double x, double step)

@@ -81,7 +81,7 @@ void estimate_add(struct estimate *e, const struct calibration *c, const struct 
     for (int i = 0; i < p->node_count; i++) {
         struct node_work w = program_node_work(p, i);
         double seconds = w.wire > 0 ? 0 : times * estimate_node(c, p->nodes[i].op, &w);
-        double meeting = p->nodes[i].barrier ? times * c->node_seconds : 0;
+        double meeting = p->nodes[i].barrier ? times * c->barrier_seconds : 0;
 
         e->by_kind[kind_of(p->nodes[i].op)] += seconds;
         e->by_kind[ESTIMATE_BARRIERS] += meeting;

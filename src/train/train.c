@@ -148,9 +148,8 @@ static void warn_of_waste(const struct trainer *t)
             "%d of this machine's %d cores stay idle: this process may use %d; with mpirun, "
             "--bind-to none or --map-by slot:pe=%d give a rank more",
             machine - busy, machine, allowed, machine / here);
-    } else if (busy < machine) {
-        log_warning("%d of this machine's %d cores stay idle: trainer.threads (or OMP_NUM_THREADS) "
-                    "asks for %d thread%s",
+    } else if (busy < machine && t->spec->threads == 0) {
+        log_warning("%d of this machine's %d cores stay idle: OMP_NUM_THREADS asks for %d thread%s",
                     machine - busy, machine, t->threads, t->threads == 1 ? "" : "s");
     }
     if (!device_has_huge_pages()) {

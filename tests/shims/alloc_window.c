@@ -1,23 +1,29 @@
 /*
  * A library to be preloaded: counts what a training run asks the system for while its steps go from
- * one number to another, by who asked.
+ * one number to another, by who asked, and how its resident memory grows meanwhile.
  *
- *   ALLOC_WINDOW_FROM, ALLOC_WINDOW_TO   the window opens with metrics.jsonl's line of step FROM and closes with that of TO
- *   ALLOC_WINDOW_REPORT                  a file that gets "N calls" and a line a caller
+ *   ALLOC_WINDOW_FROM, ALLOC_WINDOW_TO   the window opens with metrics.jsonl's line of step FROM and
+ *                                        closes with that of TO
+ *   ALLOC_WINDOW_REPORT                  a file that gets "N calls", "resident A KiB to B KiB", and a
+ *                                        line a caller
  *
  * Callers are told by the return address: those in the program itself and in its own modules count
- * (roux, roux-*.so), and those in the C library on behalf of a program's call (getline, fopen, ...)
- * cannot be told apart from its own needs, so they count too. What other libraries ask for does not.
+ * (roux, roux-*.so). What the C library and the OpenMP runtime ask for on behalf of a program's call
+ * (getline, fopen, a team of threads, ...) cannot be told apart from their own needs, so it counts,
+ * too. What other libraries ask for does not.
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { CALLERS = 64 };
 
@@ -29,7 +35,10 @@ struct caller {
 
 static struct caller callers[CALLERS];
 static int caller_count;
-static bool window_is_open, was_open;
+static long all_calls, resident_before, resident_after; /* KiB */
+static atomic_flag counting = ATOMIC_FLAG_INIT;
+static atomic_bool window_is_open;
+static bool was_open;
 static long from_step = -1, to_step = -1;
 
 static void *(*real_malloc)(size_t);
@@ -86,6 +95,7 @@ __attribute__((constructor)) static void begin(void)
 
 static bool is_ours(const void *address)
 {
+    static const char *const names[] = { "roux", "libc.so", "libgomp.so" };
     Dl_info at;
     const char *name;
 
@@ -94,14 +104,17 @@ static bool is_ours(const void *address)
     }
     name = strrchr(at.dli_fname, '/');
     name = name == NULL ? at.dli_fname : name + 1;
-    return strncmp(name, "roux", 4) == 0 || strncmp(name, "libc.so", 7) == 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strncmp(name, names[i], strlen(names[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
-static void count(const char *function, const void *address)
+static void note(const char *function, const void *address)
 {
-    if (!window_is_open || !is_ours(address)) {
-        return;
-    }
+    all_calls++;
     for (int i = 0; i < caller_count; i++) {
         if (callers[i].address == address) {
             callers[i].calls++;
@@ -111,6 +124,17 @@ static void count(const char *function, const void *address)
     if (caller_count < CALLERS) {
         callers[caller_count++] = (struct caller){ address, function, 1 };
     }
+}
+
+static void count(const char *function, const void *address)
+{
+    if (!atomic_load(&window_is_open) || !is_ours(address)) {
+        return;
+    }
+    while (atomic_flag_test_and_set(&counting)) {
+    }
+    note(function, address);
+    atomic_flag_clear(&counting);
 }
 
 void *malloc(size_t bytes)
@@ -173,19 +197,30 @@ void *mremap(void *at, size_t old, size_t bytes, int flags, ...)
     return real_mremap(at, old, bytes, flags, to);
 }
 
+/* Without the C library's buffers, which are memory of their own. */
+static long resident(void)
+{
+    char text[128] = { 0 };
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    char *second = length <= 0 ? NULL : strchr(text, ' ');
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return second == NULL ? -1 : strtol(second, NULL, 10) * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
 static void report(void)
 {
     const char *path = getenv("ALLOC_WINDOW_REPORT");
     FILE *f = path == NULL ? NULL : fopen(path, "w");
-    long all = 0;
 
-    for (int i = 0; i < caller_count; i++) {
-        all += callers[i].calls;
-    }
     if (f == NULL) {
         return;
     }
-    fprintf(f, "%ld calls\n", all);
+    fprintf(f, "%ld calls\nresident %ld KiB to %ld KiB\n", all_calls, resident_before,
+            resident_after);
     for (int i = 0; i < caller_count; i++) {
         Dl_info at = { 0 };
 
@@ -209,9 +244,12 @@ static void look(const char *line)
     }
     step = strtol(line + sizeof head - 1, NULL, 10);
     if (step == from_step && !was_open) {
-        was_open = window_is_open = true;
-    } else if (step == to_step && window_is_open) {
-        window_is_open = false;
+        was_open = true;
+        resident_before = resident();
+        atomic_store(&window_is_open, true);
+    } else if (step == to_step && atomic_load(&window_is_open)) {
+        atomic_store(&window_is_open, false);
+        resident_after = resident();
         report();
     }
 }

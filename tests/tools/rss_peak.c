@@ -2,9 +2,10 @@
  * rss_peak PROGRAM ARGUMENTS...
  *
  * Runs a program and samples its RssAnon + RssShmem every 5 ms. The last line on standard output:
- * "start A peak B" in KiB, where the start is the first sample of the program itself. Exits as the
+ * "start A peak B" in KiB, where the start is the program's own, just after exec. Exits as the
  * program did.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,11 +31,35 @@ static long resident(const char *path)
     return anonymous < 0 ? -1 : anonymous + shared;
 }
 
+/* The program in a process of its own, once exec has put it there: the pipe's end, which only exec
+ * closes there, is gone then. */
+static pid_t begin(char **words)
+{
+    int ends[2];
+    char none;
+    pid_t child;
+
+    fflush(stdout);
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return -1;
+    }
+    child = fork();
+    if (child == 0) {
+        execvp(words[0], words);
+        perror(words[0]);
+        _exit(127);
+    }
+    close(ends[1]);
+    (void)!read(ends[0], &none, 1);
+    close(ends[0]);
+    return child;
+}
+
 int main(int count, char **words)
 {
     const struct timespec pause = { 0, 5000000 };
     char path[64];
-    long start = -1, peak = 0;
+    long start, peak = 0;
     int state = 0;
     pid_t child;
 
@@ -42,19 +67,16 @@ int main(int count, char **words)
         fprintf(stderr, "usage: rss_peak PROGRAM ARGUMENTS...\n");
         return 2;
     }
-    fflush(stdout);
-    child = fork();
-    if (child == 0) {
-        execvp(words[1], words + 1);
-        perror(words[1]);
-        _exit(127);
+    child = begin(words + 1);
+    if (child < 0) {
+        perror("rss_peak");
+        return 2;
     }
     snprintf(path, sizeof path, "/proc/%ld/status", (long)child);
-    nanosleep(&pause, NULL); /* past exec */
+    start = resident(path);
     while (waitpid(child, &state, WNOHANG) == 0) {
         long now = resident(path);
 
-        start = start < 0 ? now : start;
         peak = now > peak ? now : peak;
         nanosleep(&pause, NULL);
     }

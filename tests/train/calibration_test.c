@@ -33,7 +33,12 @@ static void what_was_saved_is_found(void **state)
     assert_string_equal(found.key.cpu, key.cpu);
     assert_true(found.peak == 1e11 && found.memory == 3e10 && found.barrier_seconds == 2e-6);
     assert_int_equal(found.count, 2);
-    assert_memory_equal(found.points, c.points, 2 * sizeof *c.points);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(found.points[i].op, c.points[i].op);
+        assert_memory_equal(found.points[i].size, c.points[i].size, sizeof c.points[i].size);
+        assert_true(found.points[i].work == c.points[i].work);
+        assert_true(found.points[i].seconds == c.points[i].seconds);
+    }
     EXPECT_OK(folder_remove(folder));
     arena_release(&a);
 }
