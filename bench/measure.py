@@ -4,7 +4,7 @@ measure.py --touch GIB
 
 Runs COMMAND, keeps what it prints in the file OUTPUT, and prints two numbers: seconds from its start to the first line that
 matches PATTERN, and its peak resident memory in MiB (wait4). Ends with the command's exit status; 124 if it took longer
-than $LIMIT seconds.
+than $LIMIT seconds or was stopped, and nothing of it is left running then.
 
 --touch writes to so much memory once and gives it back: whoever runs next does not pay for pages that the host had taken
 away. Less where there is less.
@@ -38,7 +38,8 @@ def measure(pattern, output, command):
         late.append(True)
         os.killpg(child.pid, signal.SIGKILL)
 
-    signal.signal(signal.SIGALRM, stop)
+    for reason in (signal.SIGALRM, signal.SIGINT, signal.SIGTERM):
+        signal.signal(reason, stop)
     signal.alarm(int(os.environ.get("LIMIT", "3600")))
     with open(output, "w") as kept:
         for line in child.stdout:
