@@ -22,6 +22,21 @@ int ranks_here(void)
     return ranks > 0 ? ranks : 1;
 }
 
+/* This rank's number among them. */
+static int rank_here(void)
+{
+    const char *text = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    long n = text == NULL ? 0 : strtol(text, NULL, 10);
+
+    return n > 0 && n < ranks_here() ? (int)n : 0;
+}
+
+/* Whether the launcher gave each rank cores of its own. */
+static bool ranks_bound(void)
+{
+    return number_of("OMPI_MCA_orte_bound_at_launch") > 0;
+}
+
 /* What the process was given, before threads were pinned. */
 static const cpu_set_t *allowed(void)
 {
@@ -53,7 +68,7 @@ int cores_of_machine(void)
 
 int threads_default(int asked)
 {
-    int cores = cores_allowed() / ranks_here();
+    int cores = ranks_bound() ? cores_allowed() : cores_allowed() / ranks_here();
 
     if (asked > 0) {
         return asked < THREADS_MOST ? asked : THREADS_MOST;
@@ -78,12 +93,25 @@ static bool user_decides(void)
     return false;
 }
 
+/* The first of this rank's cores among those allowed; -1 where they do not suffice. */
+static int first_core(int threads)
+{
+    int cores = cores_allowed();
+
+    if (threads <= cores / ranks_here()) {
+        return rank_here() * threads; /* also right where all of them may use all cores */
+    }
+    return threads <= cores && (ranks_bound() || ranks_here() == 1) ? 0 : -1;
+}
+
 bool threads_pinned(int threads)
 {
-    /* A launcher that binds gives each rank cores of its own; one that does not gives all to all. */
-    bool shared = ranks_here() > 1 && cores_allowed() == cores_of_machine();
+    return !user_decides() && first_core(threads) >= 0;
+}
 
-    return !user_decides() && !shared && threads <= CPU_COUNT(allowed());
+bool threads_take_turns(int threads)
+{
+    return first_core(threads) < 0;
 }
 
 /* The core with that number among those allowed. */
@@ -97,9 +125,9 @@ static int core_at(int index)
     return -1;
 }
 
-void thread_pin(int thread)
+void thread_pin(int thread, int threads)
 {
-    int core = core_at(thread);
+    int core = core_at(first_core(threads) + thread);
     cpu_set_t one;
 
     if (core < 0) {
@@ -117,13 +145,15 @@ void thread_unpin(void)
 
 char *cores_text(char out[128], int threads)
 {
-    int count = threads_pinned(threads) ? threads : CPU_COUNT(allowed()), at = 0;
+    bool pinned = threads_pinned(threads);
+    int from = pinned ? first_core(threads) : 0, at = 0;
+    int to = pinned ? from + threads : CPU_COUNT(allowed());
 
     out[0] = 0;
-    for (int i = 0; i < count && at < 100;) {
+    for (int i = from; i < to && at < 100;) {
         int first = core_at(i), last = first;
 
-        while (++i < count && core_at(i) == last + 1) {
+        while (++i < to && core_at(i) == last + 1) {
             last++;
         }
         at += snprintf(out + at, (size_t)(128 - at), first == last ? "%s%d" : "%s%d-%d",

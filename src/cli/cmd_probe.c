@@ -13,13 +13,26 @@ static const struct option options[] = {
     { "batch", 0, OPTION_TEXT, "FILE",
       "safetensors with input_ids and labels, both [sequences, positions]", 0, 0, true },
     { "out", 0, OPTION_TEXT, "FILE", "where logits, loss and grad.* go, as safetensors", 0, 0,
-      true },
+      false },
     { "precision", 0, OPTION_CHOICE, "32|64|bf16",
       "number type of the computation and the result (default 32)", 0, 0, false },
     { "recompute", 0, OPTION_FLAG, NULL,
       "repeat layers in the backward pass instead of keeping them", 0, 0, false },
     { "test-finite", 0, OPTION_FLAG, NULL, "name the first value with a NaN or an infinity", 0, 0,
       false },
+    { "until", 0, OPTION_TEXT, "NODE",
+      "stop after this node, by index or name of its first output; without --out", 0, 0, false },
+    { "dump", 0, OPTION_TEXT, "VALUE[=FILE]",
+      "show what a value of the program holds; with FILE its bytes too, as safetensors", 0, 0,
+      false },
+    { "compare", 0, OPTION_TEXT, "FAMILY",
+      "run node by node against this kernel family; without --out", 0, 0, false },
+    { "tolerance", 0, OPTION_NUMBER, "T",
+      "of --compare, over a value's largest entry (default 1e-4; 64: 1e-12, bf16: 0.02)", 1e-300,
+      1e300, false },
+    { "time-ops", 0, OPTION_FLAG, NULL, "time by op, on standard error", 0, 0, false },
+    { "trace", 0, OPTION_TEXT, "FILE", "what each thread did when, in the form of Chrome's trace",
+      0, 0, false },
     { "threads", 0, OPTION_INT, "N", "threads of this rank (default: all cores)", 1, 4096, false },
     { "tensor", 0, OPTION_INT, "T", "under mpirun: ranks that share each matrix", 1, 4096, false },
     { "shard", 0, OPTION_INT, "S",
@@ -36,6 +49,10 @@ static const struct example examples[] = {
       "the same in double" },
     { "probe --model smol --batch batch.safetensors --out result.safetensors --test-finite",
       "where a NaN begins" },
+    { "probe --model smol --batch batch.safetensors --until 12 --dump layers.0.qkv",
+      "the first thirteen nodes, and what one value then holds" },
+    { "probe --model smol --batch batch.safetensors --compare scalar",
+      "each node of this processor's kernels against the plain ones" },
     { 0 },
 };
 
@@ -46,15 +63,26 @@ static void print_text(const struct probe_options *o, const struct probe_report 
     printf("model      %s, %s parameters; precision %s, kernels %s, %d thread%s\n", r->family,
            text_count(parameters, r->parameters), precision_name(o->real), r->kernels, r->threads,
            r->threads == 1 ? "" : "s");
+    if (o->compare != NULL) {
+        return;
+    }
+    if (r->until >= 0) {
+        printf("batch      %lld x %lld tokens\nstopped    after node %d\n", (long long)r->B,
+               (long long)r->S, r->until);
+        return;
+    }
     printf("batch      %lld x %lld tokens, %s scored\n", (long long)r->B, (long long)r->S,
            text_count(targets, r->targets));
     printf("loss       %.9g nats a token", r->loss);
     if (r->loss < 100) {
         printf(" (perplexity %.6g)", exp(r->loss));
     }
-    printf("\nwrote      %s: %sloss, %d gradients\n", o->out, r->logits ? "logits, " : "",
-           r->gradients);
-    if (!r->logits) {
+    putchar('\n');
+    if (o->out != NULL) {
+        printf("wrote      %s: %sloss, %d gradients\n", o->out, r->logits ? "logits, " : "",
+               r->gradients);
+    }
+    if (o->out != NULL && !r->logits) {
         printf("           logits are written by one rank alone only\n");
     }
     if (r->ignored > 0) {
@@ -67,7 +95,7 @@ static void print_json(const struct probe_options *o, const struct probe_report 
 {
     json_t *loss = isfinite(r->loss) ? json_real(r->loss) : json_null();
 
-    cli_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:i, s:b, s:s}", "family", r->family,
+    cli_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:i, s:b, s:s?}", "family", r->family,
                              "parameters", (json_int_t)r->parameters, "sequences", (json_int_t)r->B,
                              "positions", (json_int_t)r->S, "targets", (json_int_t)r->targets,
                              "loss", loss, "gradients", r->gradients, "logits", r->logits, "out",
@@ -79,6 +107,11 @@ static status probe(const struct args *args, const struct probe_options *o, stru
 {
     struct probe_report r;
 
+    if (o->out == NULL && o->until == NULL && o->dump == NULL && o->compare == NULL &&
+        o->time_ops == NULL && o->trace == NULL && !o->test_finite) {
+        return fail(ERR_RECIPE, "probe: --out FILE is missing (or something to look at: --dump, "
+                                "--until, --compare, --time-ops, --trace, --test-finite)");
+    }
     TRY(probe_run(o, world, a, &r));
     if (world->rank != 0) {
         return OK;
@@ -106,6 +139,13 @@ static int run(const struct args *args)
         .shard = (int)args_int(args, "shard", 1),
         .recompute = args_has(args, "recompute"),
         .test_finite = args_has(args, "test-finite"),
+        .to = stdout,
+        .until = args_text(args, "until", NULL),
+        .dump = args_text(args, "dump", NULL),
+        .compare = args_text(args, "compare", NULL),
+        .tolerance = args_number(args, "tolerance", 0),
+        .time_ops = args_has(args, "time-ops") ? stderr : NULL,
+        .trace = args_text(args, "trace", NULL),
     };
     struct arena a = { 0 };
     struct comm world = { 0 };

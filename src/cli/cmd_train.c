@@ -12,6 +12,12 @@ static const struct option options[] = {
     { "quiet", 'q', OPTION_FLAG, NULL, "no progress, only warnings and errors", 0, 0, false },
     { "json", 0, OPTION_FLAG, NULL, "metrics on standard output too, one JSON object a line", 0, 0,
       false },
+    { "time-ops", 0, OPTION_FLAG, NULL,
+      "time by op on standard error at the end, averaged over all steps but the first", 0, 0,
+      false },
+    { "trace", 0, OPTION_TEXT, "FILE",
+      "what each thread did when, in the form of Chrome's trace; ends when its memory is full", 0,
+      0, false },
     { 0 },
 };
 
@@ -63,6 +69,8 @@ static int run_rank(const struct args *args, struct comm *world)
     bool said = false, alone = false;
     struct train_options o = { .quiet = args_has(args, "quiet"),
                                .json = args_has(args, "json"),
+                               .time_ops = args_has(args, "time-ops") ? stderr : NULL,
+                               .trace = args_text(args, "trace", NULL),
                                .alone = &alone };
     status s;
     int code;

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include "base/arena.h"
 #include "base/dtype.h"
 #include "base/status.h"
@@ -40,6 +41,16 @@ struct probe_options {
     int tensor, shard;         /* degrees; what is left of the world are replicas. 0 means 1 */
     bool recompute;   /* repeat layers in the backward pass instead of keeping their activations */
     bool test_finite; /* stop at the first value that is not finite: ERR_FORMAT naming it */
+
+    /* Looking inside; all NULL where nobody asks. What is shown goes to `to`, by rank 0. */
+    FILE *to;
+    const char *until; /* the last node that runs, by index or first output; without `out` */
+    const char *dump;  /* VALUE or VALUE=FILE: shown after the run, of this rank */
+    const char
+        *compare;      /* a kernel family: run node by node against it; without out, until, dump */
+    double tolerance;  /* of `compare`, over a value's largest entry; 0: by `real` */
+    FILE *time_ops;    /* a table of times by op goes here */
+    const char *trace; /* a file in Chrome's form; rank r above 0 adds ".r" to its name */
 };
 
 struct probe_report {
@@ -51,12 +62,15 @@ struct probe_report {
     int ignored;   /* tensors of the model's files that it has no use for */
     bool logits;   /* whether they were written */
     int threads;
+    /* with `until`: the last node; loss and targets are 0 then. With neither it is -1 */
+    int until;
 };
 
 /*
  * Collective over world: rows are dealt as sequence i -> slot i div D of data index i mod D, with
  * empty rows where B does not divide by D; the result is written by rank 0. ERR_MISSING, ERR_FORMAT
- * (file, tensor, row, position), ERR_UNSUPPORTED, ERR_RECIPE for degrees that do not fit,
+ * (file, tensor, row, position), ERR_UNSUPPORTED, ERR_RECIPE for degrees that do not fit and names
+ * that are unknown, ERR_FORMAT too where two families differ by more than the tolerance,
  * ERR_MEMORY, ERR_IO, ERR_PEER. Texts of `report` live in `a`.
  */
 MUST_USE status probe_run(const struct probe_options *o, struct comm *world, struct arena *a,

@@ -12,6 +12,7 @@
 #include "data/batch.h"
 #include "infer/batch_file.h"
 #include "infer/infer.h"
+#include "infer/inspect.h"
 #include "model/hf.h"
 #include "model/model.h"
 #include "store/safetensors.h"
@@ -35,6 +36,10 @@ struct probe {
     val scalars, logits;
     bool wants_logits;
     struct device device;
+
+    struct dump dump;
+    int until; /* nodes of learn that run; 0: all */
+    struct watch watch;
 };
 
 /* ---- what is asked ---- */
@@ -101,6 +106,10 @@ static status write_learn(struct probe *p)
     TRY(program_backward(&p->learn, loss));
     op_exact_sum(&p->learn, loss, p->scalars, SCALAR_LOSS);
     op_reduce(&p->learn, p->scalars);
+    if (p->o->dump != NULL) {
+        TRY(dump_read(&p->dump, p->arena, p->o->dump));
+        TRY(dump_keep(&p->dump, &p->learn));
+    }
     return program_plan(&p->learn, &p->residents, p->kernels, p->threads, &plan);
 }
 
@@ -137,6 +146,42 @@ close_folder:
     return s;
 }
 
+/* Names are looked up before a weight is read. */
+static status find_inside(struct probe *p)
+{
+    int last;
+
+    if (p->o->until != NULL) {
+        TRY(program_find_node(&p->learn, p->o->until, &last));
+        p->until = last + 1;
+    }
+    return p->o->dump == NULL ? OK : dump_check(&p->dump, &p->learn, p->until);
+}
+
+static const char *trace_path(const struct probe *p)
+{
+    int rank = p->world->rank;
+
+    return rank == 0 ? p->o->trace : arena_format(p->arena, "%s.%d", p->o->trace, rank);
+}
+
+static status watch_start(struct probe *p)
+{
+    if (p->o->time_ops == NULL && p->o->trace == NULL) {
+        return OK;
+    }
+    if (p->o->trace != NULL) {
+        TRY(watch_trace_try(trace_path(p)));
+    }
+    watch_open(&p->watch, p->threads,
+               p->o->trace == NULL ? 0 : p->learn.node_count + p->judge.node_count);
+    watch_program(&p->watch, &p->learn);
+    if (p->wants_logits) {
+        watch_program(&p->watch, &p->judge);
+    }
+    return OK;
+}
+
 static status set_up(struct probe *p, int *ignored)
 {
     TRY(comm_agree(p->world, read_inputs(p)));
@@ -147,6 +192,8 @@ static status set_up(struct probe *p, int *ignored)
     if (p->wants_logits) {
         TRY(write_judge(p));
     }
+    TRY(comm_agree(p->world, find_inside(p)));
+    TRY(comm_agree(p->world, watch_start(p)));
     TRY(comm_agree(p->world,
                    device_open(&p->device, p->kernels, &p->mesh, p->threads, &p->residents)));
     return comm_agree(p->world, load_weights(p, ignored));
@@ -157,7 +204,10 @@ static status set_up(struct probe *p, int *ignored)
 static status run_program(struct probe *p, const struct program *program)
 {
     const char *bad = NULL;
-    struct run_options options = { .test_finite = p->o->test_finite, .bad_value = &bad };
+    struct run_options options = { .test_finite = p->o->test_finite,
+                                   .bad_value = &bad,
+                                   .until = program == &p->learn ? p->until : 0,
+                                   .watch = p->watch.program_count > 0 ? &p->watch : NULL };
 
     TRY(program_run(program, &p->device, &options));
     if (bad != NULL) {
@@ -168,13 +218,18 @@ static status run_program(struct probe *p, const struct program *program)
     return OK;
 }
 
-static status run_both(struct probe *p)
+static void put_learn(struct probe *p)
 {
     /* On TP every member has the same rows; the first counts them. */
     int64_t targets = p->mesh.at[AXIS_TP] == 0 ? p->batch.valid : 0;
 
     put_batch(p, &p->learn, &p->learn_inputs);
     device_write(&p->device, &p->learn, p->scalars, SCALAR_COUNT, 1, &targets);
+}
+
+static status run_both(struct probe *p)
+{
+    put_learn(p);
     TRY(comm_agree(p->world, run_program(p, &p->learn)));
     if (p->wants_logits) {
         put_batch(p, &p->judge, &p->judge_inputs);
@@ -316,12 +371,68 @@ abandon:
     return s;
 }
 
-static status probe_all(struct probe *p, struct probe_report *report)
-{
-    int ignored = 0;
+/* ---- looking inside ---- */
 
-    TRY(set_up(p, &ignored));
-    TRY(run_both(p));
+static status show_inside(struct probe *p)
+{
+    int rank = p->world->rank;
+
+    if (p->o->dump != NULL && rank == 0) {
+        TRY(dump_print(&p->dump, &p->learn, &p->device, p->arena, p->o->to));
+    }
+    if (p->o->time_ops != NULL && rank == 0) {
+        watch_table(&p->watch, 1, p->o->time_ops);
+    }
+    return p->o->trace == NULL ? OK : watch_trace(&p->watch, trace_path(p), rank);
+}
+
+static double tolerance(const struct probe_options *o)
+{
+    return o->tolerance > 0    ? o->tolerance
+           : o->real == DT_F64 ? 1e-12
+           : o->real == DT_F32 ? 1e-4
+                               : 2e-2;
+}
+
+/* `other` has the same inputs and weights already: each node's are copied before it runs. */
+static status run_pair(struct probe *p, struct probe *other)
+{
+    struct pair c = { .program = { &p->learn, &other->learn },
+                      .device = { &p->device, &other->device },
+                      .tolerance = tolerance(p->o) };
+
+    put_learn(p);
+    TRY(comm_agree(p->world, pair_run(&c, p->world->rank == 0 ? p->o->to : NULL)));
+    if (c.first == NULL) {
+        return OK;
+    }
+    return fail(ERR_FORMAT,
+                "node %d: %s differs between the families %s and %s by %.3g of its largest entry; "
+                "--tolerance allows %.3g",
+                c.first_node, c.first, p->kernels->family, other->kernels->family, c.first_relative,
+                c.tolerance);
+}
+
+static status compare_families(struct probe *p)
+{
+    struct probe other = *p;
+    status s;
+
+    residents_init(&other.residents, p->arena);
+    TRY_OR(release, s, kernels_named(p->o->real, p->o->compare, &other.kernels));
+    TRY_OR(release, s, write_learn(&other));
+    TRY_OR(release, s,
+           comm_agree(p->world, device_open(&other.device, other.kernels, &p->mesh, p->threads,
+                                            &other.residents)));
+    s = run_pair(p, &other);
+    device_close(&other.device);
+release:
+    residents_release(&other.residents);
+    return s;
+}
+
+static void report_head(const struct probe *p, int ignored, struct probe_report *report)
+{
     *report = (struct probe_report){ .family = p->spec.family->name,
                                      .kernels = p->kernels->family,
                                      .B = p->file.B,
@@ -329,9 +440,40 @@ static status probe_all(struct probe *p, struct probe_report *report)
                                      .vocabulary = p->spec.vocab,
                                      .parameters = spec_parameters(&p->spec),
                                      .ignored = ignored,
-                                     .threads = p->threads };
+                                     .threads = p->threads,
+                                     .until = p->until - 1 };
+}
+
+static status probe_all(struct probe *p, struct probe_report *report)
+{
+    int ignored = 0;
+
+    TRY(set_up(p, &ignored));
+    report_head(p, ignored, report);
+    if (p->o->compare != NULL) {
+        return compare_families(p);
+    }
+    TRY(run_both(p));
+    TRY(comm_agree(p->world, show_inside(p)));
+    if (p->until > 0) {
+        return OK;
+    }
     read_loss(p, report);
     return p->o->out == NULL ? OK : write_result(p, report);
+}
+
+static status wishes_fit(const struct probe_options *o)
+{
+    if (o->until != NULL && o->out != NULL) {
+        return fail(ERR_RECIPE, "--until leaves loss and gradients unfinished: leave out --out, or "
+                                "look at a value with --dump");
+    }
+    if (o->compare != NULL && (o->out != NULL || o->until != NULL || o->dump != NULL ||
+                               o->time_ops != NULL || o->trace != NULL || o->test_finite)) {
+        return fail(ERR_RECIPE, "--compare runs node by node and shows only its table: leave out "
+                                "--out, --until, --dump, --time-ops, --trace and --test-finite");
+    }
+    return OK;
 }
 
 /* The result takes the place of whatever has its name: that must not be the batch. */
@@ -358,11 +500,13 @@ status probe_run(const struct probe_options *o, struct comm *world, struct arena
     status s;
 
     *report = (struct probe_report){ 0 };
+    TRY(wishes_fit(o));
     TRY(out_is_not_batch(o));
     TRY(degrees(&p, size));
     TRY(mesh_open(&p.mesh, world, size));
     residents_init(&p.residents, a);
     s = probe_all(&p, report);
+    watch_close(&p.watch);
     device_close(&p.device);
     residents_release(&p.residents);
     mesh_close(&p.mesh);

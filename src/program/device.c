@@ -142,9 +142,11 @@ status device_open(struct device *d, const struct kernels *kernels, const struct
     void *memory;
 
     keep_heap();
-    *d = (struct device){
-        .kernels = kernels, .mesh = mesh, .threads = threads, .state_bytes = r->bytes
-    };
+    *d = (struct device){ .kernels = kernels,
+                          .mesh = mesh,
+                          .threads = threads,
+                          .looks = meeting_looks(threads),
+                          .state_bytes = r->bytes };
     if (left >= 0 && bytes > left) {
         return fail(
             ERR_MEMORY,
@@ -172,7 +174,7 @@ status device_open(struct device *d, const struct kernels *kernels, const struct
         int64_t from, to;
 
         if (threads_pinned(threads)) {
-            thread_pin(t.thread);
+            thread_pin(t.thread, threads);
         }
 
         team_share(t, d->bytes / 4096, &from, &to);

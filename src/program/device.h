@@ -19,7 +19,7 @@ bool device_has_huge_pages(void);
 struct device {
     const struct kernels *kernels;
     const struct mesh *mesh;
-    int threads;
+    int threads, looks; /* of a thread that waits: base/threads.h */
     uint8_t *memory;
     int64_t state_bytes, bytes;
 };

@@ -6,6 +6,7 @@
 #define ROUX_PROGRAM_OP_H
 
 #include <stdatomic.h>
+#include "base/threads.h"
 #include "program/device.h"
 #include "program/program.h"
 
@@ -24,6 +25,7 @@ struct call {
     struct device *d;
     struct team team;
     _Atomic int *failed; /* set by the thread that talks to other ranks */
+    struct meeting *meeting;
 };
 
 typedef void op_run_fn(const struct call *c);

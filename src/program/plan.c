@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "program/hazard.h"
+#include "program/messages.h"
 #include "program/op.h"
 #include "program/span.h"
 
@@ -102,40 +103,6 @@ static void make_scratch(struct program *p, const struct kernels *kernels, int t
     }
 }
 
-static bool same_segment(const struct node *a, const struct node *b)
-{
-    return a->segment == b->segment && a->backward == b->backward;
-}
-
-/*
- * Where each collective begins. Weights change only in `update`, so the gather of a persistent
- * weight may begin as early as one likes: with the first node of the segment before its own, where
- * prefetching is asked for. It costs the memory of what is gathered for that long.
- */
-static void place_begins(struct program *p)
-{
-    int here = 0, before = 0;
-
-    p->begins = arena_take_array(p->arena, (size_t)p->node_count + 1, sizeof *p->begins);
-    p->begins_next = arena_take_array(p->arena, (size_t)p->node_count + 1, sizeof *p->begins_next);
-    for (int i = 0; i < p->node_count; i++) {
-        struct node *n = &p->nodes[i];
-
-        if (!same_segment(n, &p->nodes[here])) {
-            before = here;
-            here = i;
-        }
-        n->begin = p->prefetch && n->op == OP_GATHER &&
-                           value_of(p, root_of(p, n->in[0]))->role == ROLE_WEIGHT
-                       ? before
-                       : i;
-    }
-    for (int i = p->node_count - 1; i >= 0; i--) {
-        p->begins_next[i] = p->begins[p->nodes[i].begin];
-        p->begins[p->nodes[i].begin] = i + 1;
-    }
-}
-
 static void find_lifetimes(struct program *p)
 {
     for (int i = 1; i < p->value_count; i++) {
@@ -171,7 +138,8 @@ struct placing {
     int64_t sum;
 };
 
-/* An output takes over the bytes of an input that dies here; true if it did. */
+/* An output of node `i` takes over the bytes of an input that dies there; true if it did. A message
+ * does so from its begin on: then nobody else may look at that input any more. */
 static bool take_over(struct placing *w, const struct node *n, int i, val out)
 {
     struct value *to = value_of(w->p, out);
@@ -188,8 +156,8 @@ static bool take_over(struct placing *w, const struct node *n, int i, val out)
         }
         root = root_of(w->p, n->in[k]);
         from = value_of(w->p, root);
-        if (from->role == ROLE_TEMP && from->last == i && !w->given[root.id] && n->begin == i &&
-            value_bytes(from) == value_bytes(to) &&
+        if (from->role == ROLE_TEMP && from->last == i && !w->given[root.id] &&
+            (n->begin == i || n->alone) && value_bytes(from) == value_bytes(to) &&
             value_bytes(value_of(w->p, n->in[k])) == value_bytes(from)) {
             to->at = from->at;
             w->given[root.id] = true;
@@ -231,9 +199,9 @@ static void place_temporaries(struct program *p, struct memory_plan *out)
             const struct node *n = &p->nodes[j - 1];
 
             for (int k = 0; k < OP_OUT; k++) {
-                place_value(&w, n, i, n->out[k]);
+                place_value(&w, n, j - 1, n->out[k]);
             }
-            place_value(&w, n, i, n->scratch);
+            place_value(&w, n, j - 1, n->scratch);
         }
         for (int v = w.dying[i]; v != 0; v = w.next[v]) {
             if (!w.given[v]) {
@@ -310,7 +278,7 @@ status program_plan(struct program *p, struct residents *r, const struct kernels
 {
     TRY(program_verify(p));
     drop_unused(p);
-    place_begins(p);
+    place_messages(p);
     make_scratch(p, kernels, threads);
     find_lifetimes(p);
     for (int i = 1; i < p->value_count; i++) {

@@ -37,6 +37,9 @@ static void print_node(const struct program *p, int i, FILE *to)
                     value_of(p, n->in[k])->name);
         }
     }
+    if (n->begin < i) {
+        fprintf(to, ", under way from %d", n->begin);
+    }
     fputc('\n', to);
 }
 

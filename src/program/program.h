@@ -166,6 +166,7 @@ struct node {
     /* a collective's messages start before node `begin` runs; set by the plan, at most its own
      * index */
     int begin;
+    bool alone;    /* nobody touches a collective's input between its begin and itself */
     val scratch;   /* bytes only this node uses; made by the plan */
     bool backward; /* part of the derivative */
     bool barrier;  /* all threads meet before it; set by the plan */

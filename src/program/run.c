@@ -41,7 +41,7 @@ int64_t call_rows(const struct call *c, val v)
 void call_barrier(const struct call *c)
 {
     if (c->team.threads > 1) {
-#pragma omp barrier
+        meeting_wait(c->meeting, c->team.threads, c->d->looks);
     }
 }
 
@@ -161,6 +161,7 @@ static void node_run(struct call *c, int node)
 struct shared {
     _Atomic int failed;    /* status of a message; set by thread 0 */
     _Atomic int failed_at; /* the barrier at which the walk ends, by number */
+    struct meeting meeting;
 };
 
 /* False: the walk ends here. */
@@ -214,6 +215,19 @@ static void timing_end(const struct timing *t, const struct call *c, int node)
     }
 }
 
+/* Messages that a walk has begun must come to their end, also where it stops before their node. */
+static void finish_messages(const struct call *c, int nodes)
+{
+    for (int j = nodes; j < c->p->node_count && c->team.thread == 0; j++) {
+        struct call begun = *c;
+
+        begun.n = &c->p->nodes[j];
+        if (begun.n->begin < nodes && op_table[begun.n->op]->collective) {
+            collective_wait(&begun, &c->p->tickets[j]);
+        }
+    }
+}
+
 static bool walk_nodes(struct call *c, const struct run_options *o, struct timing *t,
                        struct shared *s)
 {
@@ -236,7 +250,21 @@ static bool walk_nodes(struct call *c, const struct run_options *o, struct timin
             return false;
         }
     }
+    finish_messages(c, nodes);
     return true;
+}
+
+/* Proofs in double keep every bit; programs of floats do not spend time on numbers near zero. */
+static unsigned numbers_begin(const struct program *p)
+{
+    return p->real == DT_F64 ? 0 : thread_tiny_off();
+}
+
+static void numbers_end(const struct program *p, unsigned before)
+{
+    if (p->real != DT_F64) {
+        thread_tiny_restore(before);
+    }
 }
 
 static void walk(const struct program *p, struct device *d, const struct run_options *options,
@@ -244,7 +272,8 @@ static void walk(const struct program *p, struct device *d, const struct run_opt
 {
     static const struct run_options nothing = { 0 };
     const struct run_options *o = options == NULL ? &nothing : options;
-    struct call c = { .p = p, .d = d, .team = team, .failed = &s->failed };
+    struct call c = { .p = p, .d = d, .team = team, .failed = &s->failed, .meeting = &s->meeting };
+    unsigned tiny = numbers_begin(p);
     struct timing t = { .watch = o->watch, .last = -1 };
 
     if (t.watch != NULL) {
@@ -258,6 +287,7 @@ static void walk(const struct program *p, struct device *d, const struct run_opt
             t.watch->runs[t.program]++;
         }
     }
+    numbers_end(p, tiny);
 }
 
 status program_run(const struct program *p, struct device *d, const struct run_options *options)
@@ -278,7 +308,7 @@ status program_run(const struct program *p, struct device *d, const struct run_o
 
 status program_run_node(const struct program *p, struct device *d, int node)
 {
-    _Atomic int failed = OK;
+    struct shared s = { .failed = OK };
 
 #pragma omp parallel num_threads(d->threads)
     {
@@ -286,9 +316,12 @@ status program_run_node(const struct program *p, struct device *d, int node)
                           .n = &p->nodes[node],
                           .d = d,
                           .team = { omp_get_thread_num(), omp_get_num_threads() },
-                          .failed = &failed };
+                          .failed = &s.failed,
+                          .meeting = &s.meeting };
+        unsigned tiny = numbers_begin(p);
 
         node_run(&c, node);
+        numbers_end(p, tiny);
     }
-    return (status)atomic_load(&failed);
+    return (status)atomic_load(&s.failed);
 }

@@ -205,14 +205,29 @@ static void print_trace(const struct watch *w, int rank, FILE *to)
     fputs("\n]}\n", to);
 }
 
+static status open_trace(const char *path, FILE **out)
+{
+    *out = fopen(path, "we");
+    return *out != NULL
+               ? OK
+               : fail(ERR_IO, "%s: cannot be opened for writing: %s", path, strerror(errno));
+}
+
+status watch_trace_try(const char *path)
+{
+    FILE *to;
+
+    TRY(open_trace(path, &to));
+    fclose(to);
+    return OK;
+}
+
 status watch_trace(const struct watch *w, const char *path, int rank)
 {
-    FILE *to = fopen(path, "we");
+    FILE *to;
     bool whole;
 
-    if (to == NULL) {
-        return fail(ERR_IO, "%s: cannot be opened for writing: %s", path, strerror(errno));
-    }
+    TRY(open_trace(path, &to));
     print_trace(w, rank, to);
     whole = !ferror(to);
     if (fclose(to) != 0 || !whole) {

@@ -42,7 +42,7 @@ struct watch {
     double start;
 };
 
-/* `room`: events kept a thread, 32 bytes each; 0 keeps none, only sums. */
+/* `room`: events kept a thread, 24 bytes each; 0 keeps none, only sums. */
 void watch_open(struct watch *w, int threads, int64_t room);
 void watch_close(struct watch *w);
 /* The program is planned and outlives the watch. At most WATCH_PROGRAMS. */
@@ -56,6 +56,7 @@ void watch_table(const struct watch *w, int64_t steps, FILE *to);
 
 /* Chrome's trace form (a JSON object with traceEvents, microseconds), for chrome://tracing and
  * Perfetto: a complete event a node and thread. ERR_IO. */
+MUST_USE status watch_trace_try(const char *path); /* before the run: can it be written? */
 MUST_USE status watch_trace(const struct watch *w, const char *path, int rank);
 
 /* For the runner: the place of a program among the watched, -1 if it is not; then per thread and

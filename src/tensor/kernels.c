@@ -107,7 +107,8 @@ static const struct kernels *best_of(const struct kernels *const *all, size_t n)
     return all[pairs && !peak_pairs_pay() ? n - 2 : n - 1];
 }
 
-static status unknown_family(const char *name, const struct kernels *const *all, size_t n)
+static status unknown_family(const char *what, const char *name, const struct kernels *const *all,
+                             size_t n)
 {
     char names[128] = "";
 
@@ -115,10 +116,28 @@ static status unknown_family(const char *name, const struct kernels *const *all,
         strcat(names, i == 0 ? "" : i + 1 == n ? " or " : ", ");
         strcat(names, all[i]->family);
     }
-    return fail(
-        ERR_RECIPE,
-        "ROUX_ISA: '%s' is no kernel family that this processor runs; choose %s, or unset it", name,
-        names);
+    return fail(ERR_RECIPE, "%s'%s' is no kernel family that this processor runs; choose %s%s",
+                what, name, names, what[0] == '\0' ? "" : ", or unset it");
+}
+
+static status find_named(enum dtype real, const char *what, const char *name,
+                         const struct kernels **out)
+{
+    const struct kernels *all[8] = { NULL };
+    size_t n = kernels_all(real, all);
+
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(name, all[i]->family) == 0) {
+            *out = all[i];
+            return OK;
+        }
+    }
+    return unknown_family(what, name, all, n);
+}
+
+status kernels_named(enum dtype real, const char *name, const struct kernels **out)
+{
+    return find_named(real, "", name, out);
 }
 
 status kernels_find(enum dtype real, const struct kernels **out)
@@ -131,11 +150,5 @@ status kernels_find(enum dtype real, const struct kernels **out)
         *out = best_of(all, n);
         return OK;
     }
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(name, all[i]->family) == 0) {
-            *out = all[i];
-            return OK;
-        }
-    }
-    return unknown_family(name, all, n);
+    return find_named(real, "ROUX_ISA: ", name, out);
 }

@@ -306,6 +306,9 @@ enum dtype precision_find(const char *name);
  */
 MUST_USE status kernels_find(enum dtype real, const struct kernels **out);
 
+/* The family of that name. ERR_RECIPE as above. */
+MUST_USE status kernels_named(enum dtype real, const char *name, const struct kernels **out);
+
 /* All families that this processor can run, for the tests. */
 size_t kernels_all(enum dtype real, const struct kernels *out[8]);
 

@@ -92,7 +92,7 @@ status trainer_learn(struct trainer *t, bool *bad_rows)
     for (int64_t i = 0; i < t->spec->accumulate; i++) {
         TRY(take_batch(t, &t->train, m + i, &t->batch));
         feed(t, &p->learn, &p->learn_in, &t->batch);
-        TRY(program_run(&p->learn, &t->device, NULL));
+        TRY(program_run(&p->learn, &t->device, &t->looks));
         *bad_rows = name_bad_rows(t, &t->batch) || *bad_rows;
         if (t->mesh.at[AXIS_TP] == 0) {
             add_word(t, &p->learn, p->scalars, SCALAR_COUNT, t->batch.valid);
@@ -161,7 +161,7 @@ status trainer_update(struct trainer *t, bool bad_rows, struct step_report *out)
         add_word(t, &t->programs.learn, t->programs.scalars, SCALAR_STOP, 1);
     }
     write_hyper(t, out->lr);
-    TRY(program_run(&t->programs.update, &t->device, NULL));
+    TRY(program_run(&t->programs.update, &t->device, &t->looks));
     read_back(t, out);
     TRY(count_step(t, out, bad_rows));
     out->next_lr = schedule_rate(&t->spec->schedule, t->at.step);

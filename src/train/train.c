@@ -304,6 +304,54 @@ static status stop(struct trainer *t)
                                       : " without saving (exp_manager.save_on_stop is false)");
 }
 
+static const char *trace_path(struct trainer *t, const struct train_options *o)
+{
+    int rank = t->world->rank;
+
+    return rank == 0 ? o->trace : arena_format(&t->run, "%s.%d", o->trace, rank);
+}
+
+/* The memory of a trace is taken at the start: 24 bytes an event. */
+static status watch_start(struct trainer *t, const struct train_options *o)
+{
+    enum { EVENTS = 1 << 18 };
+
+    if (o->time_ops == NULL && o->trace == NULL) {
+        return OK;
+    }
+    if (o->trace != NULL) {
+        TRY(watch_trace_try(trace_path(t, o)));
+    }
+    watch_open(&t->watch, t->threads, o->trace == NULL ? 0 : EVENTS);
+    watch_program(&t->watch, &t->programs.learn);
+    watch_program(&t->watch, &t->programs.update);
+    t->looks.watch = &t->watch;
+    t->watched_from = t->at.step;
+    t->warming = true;
+    return OK;
+}
+
+/* The first step warms up, unless it is the only one. */
+static void watch_step(struct trainer *t)
+{
+    if (t->warming && t->at.step < t->spec->max_steps) {
+        watch_forget(&t->watch);
+        t->watched_from = t->at.step;
+    }
+    t->warming = false;
+}
+
+static status watch_end(struct trainer *t, const struct train_options *o)
+{
+    int64_t steps = t->at.step - t->watched_from;
+
+    if (o->time_ops != NULL && t->world->rank == 0) {
+        fprintf(o->time_ops, "a step, averaged over %lld:\n", (long long)steps);
+        watch_table(&t->watch, steps, o->time_ops);
+    }
+    return o->trace == NULL ? OK : watch_trace(&t->watch, trace_path(t, o), t->world->rank);
+}
+
 static status loop(struct trainer *t)
 {
     const struct train_spec *s = t->spec;
@@ -311,6 +359,7 @@ static status loop(struct trainer *t)
 
     while (t->at.step < s->max_steps) {
         TRY(trainer_step(t, &r));
+        watch_step(t);
         metrics_step(t, &r);
         if (t->at.skipped_in_a_row >= s->max_skipped) {
             return fail(ERR_DIVERGED,
@@ -350,6 +399,7 @@ static status run(struct trainer *t, const struct train_options *o)
 
     TRY(comm_agree(t->world, targets_open(t)));
     TRY(comm_agree(t->world, metrics_open(t, o)));
+    TRY(comm_agree(t->world, watch_start(t, o)));
     greet(t);
     if (t->at.step >= t->spec->max_steps) {
         metrics_event(t, "step %lld of %lld is done already: nothing to train",
@@ -361,7 +411,7 @@ static status run(struct trainer *t, const struct train_options *o)
     }
     TRY(loop(t));
     say_goodbye(t);
-    return OK;
+    return comm_agree(t->world, watch_end(t, o));
 }
 
 status trainer_open(struct trainer *t, const struct train_spec *spec, struct comm *world)
@@ -377,6 +427,7 @@ status trainer_open(struct trainer *t, const struct train_spec *spec, struct com
 
 void trainer_close(struct trainer *t)
 {
+    watch_close(&t->watch);
     metrics_close(t);
     targets_close(t);
     if (t->log_file >= 0) {

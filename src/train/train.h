@@ -80,8 +80,10 @@ MUST_USE status train_plan(const struct train_spec *t, int rank, struct train_pl
                            FILE *programs);
 
 struct train_options {
-    bool quiet; /* no progress, only warnings */
-    bool json;  /* metrics lines on stdout as JSON too */
+    bool quiet;        /* no progress, only warnings */
+    bool json;         /* metrics lines on stdout as JSON too */
+    FILE *time_ops;    /* rank 0's times by op go here at the end; NULL: not asked for */
+    const char *trace; /* a file in Chrome's form; rank r above 0 adds ".r"; NULL: none */
     /* out, may be NULL: this rank failed while the others are still in the middle of a step, so
      * it must speak for itself and leave without closing anything that waits for them */
     bool *alone;

@@ -11,6 +11,7 @@
 #include "data/batch.h"
 #include "model/model.h"
 #include "program/device.h"
+#include "program/watch.h"
 #include "train/train.h"
 
 /* The programs of a recipe and the memory they share; also built for ranks that this
@@ -60,7 +61,11 @@ struct trainer {
     /* a stop_<k> that this run resumed: removed after the next publication */
     const char *stop_folder;
     struct metrics *metrics;
-    bool alone; /* a batch could not be made here, and the other ranks do not know */
+    struct watch watch;       /* of learn and update; zeroed where nobody asked */
+    struct run_options looks; /* says so to the runner */
+    int64_t watched_from;     /* the step behind which the times begin */
+    bool warming;             /* the first step is under way, whose times do not count */
+    bool alone;               /* a batch could not be made here, and the other ranks do not know */
     double start_seconds;
 };
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include "infer/tiny_model.h"
 #include "infer/infer.h"
+#include "tensor/kernels.h"
 
 enum { B = 2, S = 6 };
 
@@ -294,6 +295,83 @@ static void what_cannot_be_written_leaves_nothing(void **state)
     tiny_remove(&t);
 }
 
+static void a_value_is_shown_and_written(void **state)
+{
+    struct tiny t = { 0 };
+    struct probe_report r;
+    struct tensor_file f;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *to = open_memstream(&text, &length);
+    double qkv[B * S * 4 * TINY_HEAD];
+
+    (void)state;
+    tiny_make(&t);
+    EXPECT_OK(probe_to(&t, plain_batch(&t), NULL,
+                       (struct probe_options){ .to = to,
+                                               .until = "layers.0.qkv",
+                                               .dump = arena_format(&t.arena, "layers.0.qkv=%s",
+                                                                    tiny_path(&t, "qkv")) },
+                       &r));
+    fclose(to);
+    assert_true(r.until > 0 && r.loss == 0);
+    assert_non_null(strstr(text, "layers.0.qkv F64[2, 6, 32]"));
+    EXPECT_OK(tensor_file_open(&f, &t.arena, tiny_path(&t, "qkv")));
+    assert_int_equal(f.count, 1);
+    EXPECT_OK(
+        tensor_file_read(&f, tensor_file_find(&f, "layers.0.qkv"), 0, B * S * 32, DT_F64, qkv));
+    assert_non_null(strstr(text, arena_format(&t.arena, "begins %.9g %.9g", qkv[0], qkv[1])));
+    tensor_file_close(&f);
+    free(text);
+    EXPECT_FAIL(
+        ERR_RECIPE, "did you mean layers.0.qkv?",
+        probe_to(&t, plain_batch(&t), NULL, (struct probe_options){ .dump = "layers.0.qvk" }, &r));
+    EXPECT_FAIL(ERR_RECIPE, "layers.0.down is made by node",
+                probe_to(&t, plain_batch(&t), NULL,
+                         (struct probe_options){ .until = "layers.0.qkv", .dump = "layers.0.down" },
+                         &r));
+    EXPECT_FAIL(
+        ERR_RECIPE, "write the name of a value, or VALUE=FILE",
+        probe_to(&t, plain_batch(&t), NULL, (struct probe_options){ .dump = "layers.0.qkv=" }, &r));
+    EXPECT_FAIL(ERR_RECIPE, "leave out --out",
+                probe_to(&t, plain_batch(&t), "out", (struct probe_options){ .until = "1" }, &r));
+    tiny_remove(&t);
+}
+
+static void families_are_compared_node_by_node(void **state)
+{
+    struct tiny t = { 0 };
+    struct probe_report r;
+    const struct kernels *all[8] = { NULL };
+    size_t families = kernels_all(DT_F32, all);
+    struct probe_options o = { .real = DT_F32, .compare = "scalar" };
+    char *text = NULL;
+    size_t length = 0;
+
+    (void)state;
+    tiny_make(&t);
+    o.to = open_memstream(&text, &length);
+    EXPECT_OK(probe_to(&t, plain_batch(&t), NULL, o, &r));
+    fclose(o.to);
+    assert_non_null(strstr(text, " layers.0.qkv\n"));
+    assert_non_null(strstr(text, ".weight.gradient\n"));
+    assert_null(strchr(text, '!'));
+    free(text);
+    o.to = NULL;
+    if (families > 1) {
+        o.tolerance = 1e-12; /* float sums in another order */
+        EXPECT_FAIL(ERR_FORMAT, "differs between the families",
+                    probe_to(&t, plain_batch(&t), NULL, o, &r));
+    }
+    o.compare = "scalar2";
+    EXPECT_FAIL(ERR_RECIPE, "'scalar2' is no kernel family that this processor runs; choose scalar",
+                probe_to(&t, plain_batch(&t), NULL, o, &r));
+    o.until = "1";
+    EXPECT_FAIL(ERR_RECIPE, "--compare runs node by node",
+                probe_to(&t, plain_batch(&t), NULL, o, &r));
+    tiny_remove(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +383,8 @@ int main(void)
         cmocka_unit_test(a_model_that_is_wrong_is_refused),
         cmocka_unit_test(overflow_is_named_where_it_begins),
         cmocka_unit_test(what_cannot_be_written_leaves_nothing),
+        cmocka_unit_test(a_value_is_shown_and_written),
+        cmocka_unit_test(families_are_compared_node_by_node),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,6 +171,18 @@ head -c 1000 "$model/case.safetensors" >cut.safetensors
 refuses 4 "cut.safetensors" "$roux" probe --model "$model" --batch cut.safetensors --out probed2
 refuses 4 "binary.yaml" "$roux" probe --model "$model" --batch binary.yaml --out probed2
 [ ! -e probed2 ] || die "a failed probe left a result"
+probe=("$roux" probe --model "$model" --batch "$model/case.safetensors")
+refuses 2 "--out FILE is missing (or something to look at" "${probe[@]}"
+wants 0 "stopped    after node 9" "${probe[@]}" --until layers.0.qkv --dump layers.0.qkv
+grep -q "layers.0.qkv F32\[2, 32, " out || die "no value is shown: $(cat out)"
+refuses 2 "has no node 9999" "${probe[@]}" --until 9999
+wants 0 " layers.1.qkv" "${probe[@]}" --compare scalar
+wants 0 "head.learn" "${probe[@]}" --time-ops --trace probe.json
+grep -q '"name":"head.learn"' probe.json || die "no trace: $(head -c 500 probe.json)"
+wants 0 "a step, averaged over 1:" "$roux" train recipe.yaml --time-ops --trace train.json exp_manager.explicit_log_dir=log7
+grep -q "^adamw " err || die "no time of adamw: $(cat err)"
+grep -q '"cat":"update"' train.json || die "no trace of update"
+refuses 5 "absent/t.json: cannot be opened" "$roux" train recipe.yaml --trace absent/t.json exp_manager.explicit_log_dir=log8
 wants 0 "109 17 109 109 23 50 51 58 71 109 23 83" "$roux" generate --model "$model" --prompt-ids "61 78, 50 29 32" --ids --max-new-tokens 12
 [ "$(cat out)" = "109 17 109 109 23 50 51 58 71 109 23 83" ] || die "generate --ids prints more than ids: $(cat out)"
 refuses 2 "give one of --prompt TEXT and --prompt-ids IDS" "$roux" generate --model "$model"
