@@ -8,6 +8,8 @@
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <strings.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,9 +17,17 @@
 
 enum { LOOKS = 1 << 14, LOOKS_IN_TURNS = 16 };
 
+/* What OpenMP's own barriers would be told. */
+static bool asked_to_sleep(void)
+{
+    const char *policy = getenv("OMP_WAIT_POLICY");
+
+    return policy != NULL && strcasecmp(policy, "passive") == 0;
+}
+
 int meeting_looks(int threads)
 {
-    return threads_take_turns(threads) ? LOOKS_IN_TURNS : LOOKS;
+    return asked_to_sleep() || threads_take_turns(threads) ? LOOKS_IN_TURNS : LOOKS;
 }
 
 static void rest(void)

@@ -149,9 +149,9 @@ static void circle_of(double u, double *cosine, double *sine)
     *sine = octant >= 4 ? -s : s;
 }
 
-double philox_normal(const struct philox_stream *s, uint64_t index)
+void philox_normal_pair(const struct philox_stream *s, uint64_t pair, double out[2])
 {
-    struct philox_block b = block_of(s, DRAW_NORMAL, index / 2);
+    struct philox_block b = block_of(s, DRAW_NORMAL, pair);
     double distance =
         (double)((half_of(&b, 0) >> 11) + 1) * 0x1p-53; /* in (0, 1], for the logarithm */
     double turn = (double)(half_of(&b, 1) >> 11) * 0x1p-53;
@@ -159,5 +159,14 @@ double philox_normal(const struct philox_stream *s, uint64_t index)
     double cosine, sine;
 
     circle_of(turn, &cosine, &sine);
-    return radius * (index % 2 == 0 ? cosine : sine);
+    out[0] = radius * cosine;
+    out[1] = radius * sine;
+}
+
+double philox_normal(const struct philox_stream *s, uint64_t index)
+{
+    double pair[2];
+
+    philox_normal_pair(s, index / 2, pair);
+    return pair[index % 2];
 }

@@ -42,7 +42,8 @@ struct meeting {
 /* Returns when all `threads` of the team have called it. What each wrote before, all see after.
  * Whoever waits looks `looks` times before it sleeps. */
 void meeting_wait(struct meeting *m, int threads, int looks);
-/* Enough looks where each has a core; few where threads take turns. */
+/* Enough looks where each has a core; few where threads take turns or OMP_WAIT_POLICY is passive.
+ */
 int meeting_looks(int threads);
 
 /* ---- tiny numbers ---- */

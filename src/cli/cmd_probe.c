@@ -25,7 +25,7 @@ static const struct option options[] = {
     { "dump", 0, OPTION_TEXT, "VALUE[=FILE]",
       "show what a value of the program holds; with FILE its bytes too, as safetensors", 0, 0,
       false },
-    { "compare", 0, OPTION_TEXT, "FAMILY",
+    { "compare", 0, OPTION_TEXT, "FAMILY[/PRECISION]",
       "run node by node against this kernel family; without --out", 0, 0, false },
     { "tolerance", 0, OPTION_NUMBER, "T",
       "of --compare, over a value's largest entry (default 1e-4; 64: 1e-12, bf16: 0.02)", 1e-300,
@@ -93,13 +93,14 @@ static void print_text(const struct probe_options *o, const struct probe_report 
 
 static void print_json(const struct probe_options *o, const struct probe_report *r)
 {
-    json_t *loss = isfinite(r->loss) ? json_real(r->loss) : json_null();
+    bool whole = o->compare == NULL && r->until < 0; /* learn came to its end */
+    json_t *loss = whole && isfinite(r->loss) ? json_real(r->loss) : json_null();
 
-    cli_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:i, s:b, s:s?}", "family", r->family,
-                             "parameters", (json_int_t)r->parameters, "sequences", (json_int_t)r->B,
-                             "positions", (json_int_t)r->S, "targets", (json_int_t)r->targets,
-                             "loss", loss, "gradients", r->gradients, "logits", r->logits, "out",
-                             o->out));
+    cli_print_json(json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:o, s:i, s:b, s:s?, s:o}", "family", r->family, "parameters",
+        (json_int_t)r->parameters, "sequences", (json_int_t)r->B, "positions", (json_int_t)r->S,
+        "targets", (json_int_t)r->targets, "loss", loss, "gradients", r->gradients, "logits",
+        r->logits, "out", o->out, "until", r->until < 0 ? json_null() : json_integer(r->until)));
 }
 
 static status probe(const struct args *args, const struct probe_options *o, struct comm *world,
@@ -139,7 +140,8 @@ static int run(const struct args *args)
         .shard = (int)args_int(args, "shard", 1),
         .recompute = args_has(args, "recompute"),
         .test_finite = args_has(args, "test-finite"),
-        .to = stdout,
+        /* JSON on standard output stands there alone. */
+        .to = args_has(args, "json") ? stderr : stdout,
         .until = args_text(args, "until", NULL),
         .dump = args_text(args, "dump", NULL),
         .compare = args_text(args, "compare", NULL),

@@ -47,8 +47,8 @@ struct probe_options {
     const char *until; /* the last node that runs, by index or first output; without `out` */
     const char *dump;  /* VALUE or VALUE=FILE: shown after the run, of this rank */
     const char
-        *compare;      /* a kernel family: run node by node against it; without out, until, dump */
-    double tolerance;  /* of `compare`, over a value's largest entry; 0: by `real` */
+        *compare; /* FAMILY[/PRECISION]: run node by node against it; without out, until, dump */
+    double tolerance;  /* of `compare`, over a value's largest entry; 0: by precision */
     FILE *time_ops;    /* a table of times by op goes here */
     const char *trace; /* a file in Chrome's form; rank r above 0 adds ".r" to its name */
 };

@@ -96,17 +96,23 @@ status dump_print(const struct dump *d, const struct program *p, const struct de
 
 enum { PIECE = 2048 };
 
+/* In the second one's type, where programs of two precisions are compared. */
 static void copy_value(const struct pair *c, val v)
 {
-    const struct value *x = program_value(c->program[0], v);
+    const struct value *x = program_value(c->program[0], v), *y = program_value(c->program[1], v);
     int64_t all = shape_count(&x->shape);
-    uint64_t piece[PIECE]; /* of the widest type */
+    uint64_t piece[PIECE], converted[PIECE]; /* of the widest type */
 
     for (int64_t from = 0; from < all; from += PIECE) {
         int64_t n = all - from < PIECE ? all - from : PIECE;
 
         device_read(c->device[0], c->program[0], v, from, n, piece);
-        device_write(c->device[1], c->program[1], v, from, n, piece);
+        if (x->dtype != y->dtype) {
+            check(dtype_convert(y->dtype, converted, x->dtype, piece, (size_t)n), "%s: %s to %s",
+                  x->name, dtype_name(x->dtype), dtype_name(y->dtype));
+        }
+        device_write(c->device[1], c->program[1], v, from, n,
+                     x->dtype == y->dtype ? piece : converted);
     }
 }
 
@@ -172,6 +178,11 @@ status pair_run(struct pair *c, FILE *to)
     const struct program *p = c->program[0];
 
     check(p->node_count == c->program[1]->node_count, "two plans of %s differ", p->name);
+    for (int i = 0; i < p->node_count; i++) {
+        check(p->nodes[i].op == c->program[1]->nodes[i].op &&
+                  p->nodes[i].out[0].id == c->program[1]->nodes[i].out[0].id,
+              "two plans of %s differ at node %d", p->name, i);
+    }
     if (to != NULL) {
         fprintf(to, "%5s  %-12s %12s %12s   %s\n", "node", "op", "difference", "relative", "value");
     }

@@ -20,7 +20,7 @@ MUST_USE status dump_check(const struct dump *d, const struct program *p, int un
 MUST_USE status dump_print(const struct dump *d, const struct program *p,
                            const struct device *device, struct arena *a, FILE *to);
 
-/* The same program, planned for two kernel families. */
+/* The same program, planned for two kernel families, perhaps written for two precisions. */
 struct pair {
     const struct program *program[2];
     struct device *device[2];

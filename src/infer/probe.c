@@ -99,6 +99,7 @@ static status write_learn(struct probe *p)
     val loss;
 
     program_init(&p->learn, "learn", p->arena, &p->mesh, p->o->real);
+    p->learn.prefetch = true;
     p->learn_inputs = model_inputs(&p->learn, p->batch.B, p->batch.S);
     p->scalars =
         program_state(&p->learn, "scalars", DT_I64, shape_1(SCALAR_WORDS), (struct place){ { 0 } });
@@ -386,40 +387,68 @@ static status show_inside(struct probe *p)
     return p->o->trace == NULL ? OK : watch_trace(&p->watch, trace_path(p), rank);
 }
 
-static double tolerance(const struct probe_options *o)
+static double tolerance_of(enum dtype real)
 {
-    return o->tolerance > 0    ? o->tolerance
-           : o->real == DT_F64 ? 1e-12
-           : o->real == DT_F32 ? 1e-4
-                               : 2e-2;
+    return real == DT_F64 ? 1e-12 : real == DT_F32 ? 1e-4 : 2e-2;
 }
 
-/* `other` has the same inputs and weights already: each node's are copied before it runs. */
+static double tolerance(const struct probe *p, const struct probe *other)
+{
+    return p->o->tolerance > 0 ? p->o->tolerance
+                               : fmax(tolerance_of(p->o->real), tolerance_of(other->o->real));
+}
+
+static status pair_verdict(const struct probe *p, const struct probe *other, const struct pair *c)
+{
+    if (c->first == NULL) {
+        return OK;
+    }
+    return fail(ERR_FORMAT,
+                "node %d: %s differs between the families %s/%s and %s/%s by %.3g of its largest "
+                "entry; --tolerance allows %.3g",
+                c->first_node, c->first, p->kernels->family, precision_name(p->o->real),
+                other->kernels->family, precision_name(other->o->real), c->first_relative,
+                c->tolerance);
+}
+
+/* `other` needs no inputs of its own: each node's are copied before it runs. */
 static status run_pair(struct probe *p, struct probe *other)
 {
     struct pair c = { .program = { &p->learn, &other->learn },
                       .device = { &p->device, &other->device },
-                      .tolerance = tolerance(p->o) };
+                      .tolerance = tolerance(p, other) };
 
     put_learn(p);
     TRY(comm_agree(p->world, pair_run(&c, p->world->rank == 0 ? p->o->to : NULL)));
-    if (c.first == NULL) {
-        return OK;
+    return comm_agree(p->world, pair_verdict(p, other, &c));
+}
+
+/* "FAMILY" or "FAMILY/PRECISION". */
+static status find_other(struct probe *other, struct probe_options *o)
+{
+    const char *slash = strchr(o->compare, '/');
+    size_t length = slash == NULL ? strlen(o->compare) : (size_t)(slash - o->compare);
+
+    other->o = o;
+    if (slash != NULL) {
+        o->real = precision_find(slash + 1);
     }
-    return fail(ERR_FORMAT,
-                "node %d: %s differs between the families %s and %s by %.3g of its largest entry; "
-                "--tolerance allows %.3g",
-                c.first_node, c.first, p->kernels->family, other->kernels->family, c.first_relative,
-                c.tolerance);
+    if (o->real == DT_NONE) {
+        return fail(ERR_RECIPE, "--compare %s: '%s' is no precision; choose 32, 64 or bf16",
+                    o->compare, slash + 1);
+    }
+    return kernels_named(o->real, arena_format(other->arena, "%.*s", (int)length, o->compare),
+                         &other->kernels);
 }
 
 static status compare_families(struct probe *p)
 {
     struct probe other = *p;
+    struct probe_options o = *p->o;
     status s;
 
     residents_init(&other.residents, p->arena);
-    TRY_OR(release, s, kernels_named(p->o->real, p->o->compare, &other.kernels));
+    TRY_OR(release, s, find_other(&other, &o));
     TRY_OR(release, s, write_learn(&other));
     TRY_OR(release, s,
            comm_agree(p->world, device_open(&other.device, other.kernels, &p->mesh, p->threads,

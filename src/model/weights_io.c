@@ -47,7 +47,24 @@ struct filling {
     const struct weight_part *part;
 };
 
-static double initial_value(const struct filling *f, int64_t element)
+/* The last two draws, which come together. */
+struct draws {
+    bool there;
+    uint64_t pair;
+    double value[2];
+};
+
+static double normal_at(const struct filling *f, struct draws *d, uint64_t index)
+{
+    if (!d->there || d->pair != index / 2) {
+        philox_normal_pair(&f->stream, index / 2, d->value);
+        d->pair = index / 2;
+        d->there = true;
+    }
+    return d->value[index % 2];
+}
+
+static double initial_value(const struct filling *f, struct draws *d, int64_t element)
 {
     const struct weight_part *q = f->part;
     int64_t columns = q->to[1] - q->from[1];
@@ -62,7 +79,7 @@ static double initial_value(const struct filling *f, int64_t element)
         if (q->kind == PART_EMBED && row == f->w->pad) {
             return 0;
         }
-        return f->w->init_std * philox_normal(&f->stream, (uint64_t)(row * q->whole[1] + column));
+        return f->w->init_std * normal_at(f, d, (uint64_t)(row * q->whole[1] + column));
     }
 }
 
@@ -70,12 +87,13 @@ static void fill_chunk(const struct filling *f, struct device *d, const struct p
                        int64_t first, int64_t at, int64_t count)
 {
     double wide[1024], narrow[1024];
+    struct draws drawn = { .there = false };
 
     for (int64_t i = 0; i < count; i += 1024) {
         int64_t n = count - i < 1024 ? count - i : 1024;
 
         for (int64_t k = 0; k < n; k++) {
-            wide[k] = initial_value(f, first + i + k);
+            wide[k] = initial_value(f, &drawn, first + i + k);
         }
         put(d, p, flat, at + i, n, wide, narrow);
     }

@@ -9,121 +9,21 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "program/op.h"
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* The first number of a file; -1 if it has none ("max") or is not there. */
-static int64_t number_in(const char *path)
-{
-    FILE *f = fopen(path, "re");
-    long long n = -1;
-
-    if (f == NULL) {
-        return -1;
-    }
-    if (fscanf(f, "%lld", &n) != 1) {
-        n = -1;
-    }
-    fclose(f);
-    return n;
-}
-
-static int64_t machine_left(void)
-{
-    FILE *f = fopen("/proc/meminfo", "re");
-    char line[128];
-    long long kib = -1;
-
-    if (f == NULL) {
-        return -1;
-    }
-    while (fgets(line, sizeof line, f) != NULL) {
-        if (sscanf(line, "MemAvailable: %lld kB", &kib) == 1) {
-            break;
-        }
-    }
-    fclose(f);
-    return kib < 0 ? -1 : (int64_t)kib * 1024;
-}
-
-/* What a group of processes (a container, a Slurm job) may still take. Limits beyond 2^60 are none.
- */
-static int64_t group_left(const char *folder, const char *limit_name, const char *used_name)
-{
-    char path[PATH_MAX];
-    int64_t limit, used;
-
-    snprintf(path, sizeof path, "%s/%s", folder, limit_name);
-    limit = number_in(path);
-    snprintf(path, sizeof path, "%s/%s", folder, used_name);
-    used = number_in(path);
-    if (limit < 0 || limit >= (int64_t)1 << 60 || used < 0) {
-        return -1;
-    }
-    return limit > used ? limit - used : 0;
-}
-
-static int64_t least_known(int64_t a, int64_t b)
-{
-    return a < 0 ? b : b < 0 || a < b ? a : b;
-}
-
-/* Of this process' own group and those above it: version 2 at "0::/path", version 1 at
- * "n:memory:/path". Inside a container the path may not exist below its own root: then the root
- * counts. */
-static int64_t groups_left(void)
-{
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    char line[PATH_MAX];
-    int64_t left = least_known(
-        group_left("/sys/fs/cgroup", "memory.max", "memory.current"),
-        group_left("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"));
-
-    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
-        bool second = strncmp(line, "0::", 3) == 0;
-        char *path = second ? line + 3 : strstr(line, ":memory:");
-
-        if (path == NULL) {
-            continue;
-        }
-        path += second ? 0 : 8;
-        path[strcspn(path, "\n")] = 0;
-        for (char *end = path + strlen(path); end > path; end = strrchr(path, '/')) {
-            char folder[PATH_MAX + 32];
-
-            *end = 0;
-            snprintf(folder, sizeof folder, "/sys/fs/cgroup%s%s", second ? "" : "/memory", path);
-            left = least_known(left, second ? group_left(folder, "memory.max", "memory.current")
-                                            : group_left(folder, "memory.limit_in_bytes",
-                                                         "memory.usage_in_bytes"));
-        }
-    }
-    if (f != NULL) {
-        fclose(f);
-    }
-    return left;
-}
-
 int64_t device_memory_left(void)
 {
-    return least_known(machine_left(), groups_left());
+    return memory_left("");
 }
 
 bool device_has_huge_pages(void)
 {
-    FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
-    char line[128] = "";
-    bool has;
-
-    if (f == NULL) {
-        return false;
-    }
-    has = fgets(line, sizeof line, f) != NULL && strstr(line, "[never]") == NULL;
-    fclose(f);
-    return has;
+    return memory_has_huge_pages("");
 }
 
 /* What libraries take they keep: pages that go back to the system come back slowly. */

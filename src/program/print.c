@@ -45,9 +45,16 @@ static void print_node(const struct program *p, int i, FILE *to)
 
 void program_print(const struct program *p, FILE *to)
 {
-    int segment = -2;
+    int segment = -2, working = 0, barriers = 0;
 
-    fprintf(to, "program %s: %d nodes; threads meet at each |\n", p->name, p->node_count);
+    for (int i = 0; i < p->node_count; i++) {
+        const struct op_def *def = op_table[p->nodes[i].op];
+
+        working += def->run != NULL || def->collective;
+        barriers += p->nodes[i].barrier;
+    }
+    fprintf(to, "program %s: %d nodes, %d of them compute; threads meet before %d (|)\n", p->name,
+            p->node_count, working, barriers);
     for (int i = 0; i < p->node_count; i++) {
         const struct node *n = &p->nodes[i];
         int here = n->segment * 2 + (n->backward ? 1 : 0);

@@ -138,11 +138,14 @@ static void warn_of_waste(const struct trainer *t)
     int allowed = cores_allowed(), machine = cores_of_machine(), here = ranks_here();
     int busy = t->threads * here;
 
-    if (t->threads > allowed) {
+    if (threads_take_turns(t->threads) && t->threads == 1) {
+        log_warning("%d ranks on %d core%s take turns; fewer ranks on this machine are faster",
+                    here, allowed, allowed == 1 ? "" : "s");
+    } else if (threads_take_turns(t->threads)) {
         log_warning(
             "%d threads on %d core%s take turns; trainer.threads=%d (or OMP_NUM_THREADS) is "
             "faster",
-            t->threads, allowed, allowed == 1 ? "" : "s", allowed);
+            busy, allowed, allowed == 1 ? "" : "s", allowed < here ? 1 : allowed / here);
     } else if (busy < machine && allowed < machine) {
         log_warning(
             "%d of this machine's %d cores stay idle: this process may use %d; with mpirun, "
@@ -396,6 +399,7 @@ static void say_goodbye(struct trainer *t)
 static status run(struct trainer *t, const struct train_options *o)
 {
     bool fresh = t->at.step == 0;
+    status s;
 
     TRY(comm_agree(t->world, targets_open(t)));
     TRY(comm_agree(t->world, metrics_open(t, o)));
@@ -409,9 +413,15 @@ static status run(struct trainer *t, const struct train_options *o)
     if (t->validates && fresh) {
         TRY(validate(t));
     }
-    TRY(loop(t));
-    say_goodbye(t);
-    return comm_agree(t->world, watch_end(t, o));
+    s = loop(t);
+    if (s == OK) {
+        say_goodbye(t);
+    }
+    /* All ranks stop after the same step: what they have seen until then is shown, too. */
+    if (s == OK || s == ERR_STOPPED) {
+        TRY(comm_agree(t->world, watch_end(t, o)));
+    }
+    return s;
 }
 
 status trainer_open(struct trainer *t, const struct train_spec *spec, struct comm *world)

@@ -128,7 +128,11 @@ static void nobody_passes_a_meeting_alone(void **state)
             assert_false(mates[k].late);
         }
     }
+    unsetenv("OMP_WAIT_POLICY");
     assert_true(meeting_looks(cores_allowed() + 1) < meeting_looks(1));
+    setenv("OMP_WAIT_POLICY", "PASSIVE", 1);
+    assert_true(meeting_looks(1) == meeting_looks(cores_allowed() + 1));
+    unsetenv("OMP_WAIT_POLICY");
 }
 
 static void tiny_numbers_are_zero_only_where_that_is_asked(void **state)

@@ -22,7 +22,7 @@ declare -A may_use=(
     [cli]="base recipe tensor comm store program data checkpoint model train infer launch"
 )
 declare -A doors=(
-    [base]="arena clock digest dtype exact file log map philox status text threads"
+    [base]="arena clock digest dtype exact file log map memory philox status text threads"
     [recipe]="recipe struct"
     [tensor]="kernels peak row_tree shape"
     [comm]="comm mesh"

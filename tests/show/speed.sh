@@ -70,7 +70,7 @@ for set in tests/golden ${GOLDEN:-}; do
     try "golden_models $set/models: 64, 32 and bf16" 'passed, ' "$build/tests/golden_models" "$set/models"
 done
 for family in scalar avx2 avx512; do
-    if ROUX_ISA=$family "$roux" check examples/demo.yaml >/dev/null 2>&1 && ROUX_ISA=$family "$build/bench/kernels" none >"$work/isa" 2>&1; then
+    if ROUX_ISA=$family "$build/bench/kernels" none >"$work/isa" 2>&1; then
         try "golden_models with ROUX_ISA=$family" 'passed, ' env ROUX_ISA=$family "$build/tests/golden_models" tests/golden/models
     else
         line skip "golden_models with ROUX_ISA=$family" "this processor has no such family"

@@ -177,12 +177,33 @@ wants 0 "stopped    after node 9" "${probe[@]}" --until layers.0.qkv --dump laye
 grep -q "layers.0.qkv F32\[2, 32, " out || die "no value is shown: $(cat out)"
 refuses 2 "has no node 9999" "${probe[@]}" --until 9999
 wants 0 " layers.1.qkv" "${probe[@]}" --compare scalar
+wants 0 " layers.1.qkv" "${probe[@]}" --precision bf16 --compare scalar/64
+refuses 2 "'16' is no precision; choose 32, 64 or bf16" "${probe[@]}" --compare scalar/16
+wants 0 '"until": 9' "${probe[@]}" --until 9 --dump layers.0.qkv --json
+python3 -c 'import json; json.load(open("out"))' || die "--json --dump is no JSON: $(cat out)"
 wants 0 "head.learn" "${probe[@]}" --time-ops --trace probe.json
 grep -q '"name":"head.learn"' probe.json || die "no trace: $(head -c 500 probe.json)"
 wants 0 "a step, averaged over 1:" "$roux" train recipe.yaml --time-ops --trace train.json exp_manager.explicit_log_dir=log7
 grep -q "^adamw " err || die "no time of adamw: $(cat err)"
 grep -q '"cat":"update"' train.json || die "no trace of update"
 refuses 5 "absent/t.json: cannot be opened" "$roux" train recipe.yaml --trace absent/t.json exp_manager.explicit_log_dir=log8
+# Cores that are too few, or stay idle, are named with the remedy; a family that is not here, and memory that is not, refused.
+log() { echo "exp_manager.explicit_log_dir=log$1"; }
+cores=$(env -u OMP_NUM_THREADS nproc) machine=$(getconf _NPROCESSORS_ONLN)
+wants 0 "$((cores + 1)) threads on $cores core" "$roux" train recipe.yaml trainer.threads=$((cores + 1)) "$(log 9)"
+grep -q "take turns; trainer.threads=$cores (or OMP_NUM_THREADS) is faster" err || die "no remedy: $(cat err)"
+if [ "$machine" -gt 1 ]; then
+    wants 0 "$((machine - 1)) of this machine's $machine cores stay idle: this process may use 1; with mpirun, --bind-to none" \
+        taskset -c "$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')" "$roux" train recipe.yaml "$(log 10)"
+    grep -q "on cores [0-9]*$" err || die "the core is not named: $(cat err)"
+fi
+if [ "$cores" = "$machine" ] && [ "$cores" -gt 1 ]; then
+    wants 0 "cores stay idle: OMP_NUM_THREADS asks for 1 thread" env OMP_NUM_THREADS=1 "$roux" train recipe.yaml trainer.threads=0 "$(log 11)"
+fi
+wants 0 "kernels scalar, 1 rank x 1 thread on cores" env ROUX_ISA=scalar "$roux" train recipe.yaml "$(log 12)"
+refuses 2 "ROUX_ISA: 'mmx' is no kernel family that this processor runs; choose scalar" env ROUX_ISA=mmx "$roux" train recipe.yaml "$(log 13)"
+refuses 3 "of memory each, but only" "$roux" train recipe.yaml model.hidden_size=16384 model.num_hidden_layers=200 "$(log 14)"
+[ ! -e log14 ] || die "a run that does not fit left a folder"
 wants 0 "109 17 109 109 23 50 51 58 71 109 23 83" "$roux" generate --model "$model" --prompt-ids "61 78, 50 29 32" --ids --max-new-tokens 12
 [ "$(cat out)" = "109 17 109 109 23 50 51 58 71 109 23 83" ] || die "generate --ids prints more than ids: $(cat out)"
 refuses 2 "give one of --prompt TEXT and --prompt-ids IDS" "$roux" generate --model "$model"

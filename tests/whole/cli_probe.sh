@@ -29,6 +29,13 @@ llama-llama3-tied 4 2 2
 llama-llama3-tied 4 1 2
 END
 
+# A run that stops early ends the messages that are under way: the gather of the next layer, a sum of a gradient.
+for node in layers.0.norm1 layers.0.norm1.dx; do
+    timeout 60 mpirun --oversubscribe -n 2 "$roux" probe --model "$golden/llama-packed" --batch "$golden/llama-packed/case.safetensors" \
+        --shard 2 --until $node --dump $node >"$work/said" </dev/null
+    grep -q "^value      $node F32" "$work/said" || { cat "$work/said"; echo "FAIL: $node is not shown"; exit 1; }
+done
+
 # What does not fit is said once, with exit code 2.
 code=0
 mpirun --oversubscribe --quiet -n 2 "$roux" probe --model "$golden/llama-packed" --batch "$golden/llama-packed/case.safetensors" \
