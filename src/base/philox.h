@@ -9,6 +9,7 @@
 #ifndef ROUX_BASE_PHILOX_H
 #define ROUX_BASE_PHILOX_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct philox_block {
@@ -40,6 +41,6 @@ int64_t philox_below(const struct philox_stream *s, uint64_t index, int64_t boun
  * function of its own index. The same bits on every processor: no function of the C library that is
  * not correctly rounded takes part. */
 double philox_normal(const struct philox_stream *s, uint64_t index);
-/* Those of index 2 pair and 2 pair + 1, for the price of one. */
-void philox_normal_pair(const struct philox_stream *s, uint64_t pair, double out[2]);
+/* Those of index first and after it, count of them: the same bits, many at once. */
+void philox_normals(const struct philox_stream *s, uint64_t first, size_t count, double *out);
 #endif

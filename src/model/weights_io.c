@@ -47,53 +47,36 @@ struct filling {
     const struct weight_part *part;
 };
 
-/* The last two draws, which come together. */
-struct draws {
-    bool there;
-    uint64_t pair;
-    double value[2];
-};
-
-static double normal_at(const struct filling *f, struct draws *d, uint64_t index)
-{
-    if (!d->there || d->pair != index / 2) {
-        philox_normal_pair(&f->stream, index / 2, d->value);
-        d->pair = index / 2;
-        d->there = true;
-    }
-    return d->value[index % 2];
-}
-
-static double initial_value(const struct filling *f, struct draws *d, int64_t element)
+/* Elements of one row of the part, which begin at the given column of the whole tensor. */
+static void initial_values(const struct filling *f, int64_t row, int64_t column, int64_t count,
+                           double *out)
 {
     const struct weight_part *q = f->part;
-    int64_t columns = q->to[1] - q->from[1];
-    int64_t row = q->from[0] + element / columns, column = q->from[1] + element % columns;
+    bool random =
+        q->init != INIT_ZERO && q->init != INIT_ONE && !(q->kind == PART_EMBED && row == f->w->pad);
 
-    switch (q->init) {
-    case INIT_ZERO:
-        return 0;
-    case INIT_ONE:
-        return 1;
-    default:
-        if (q->kind == PART_EMBED && row == f->w->pad) {
-            return 0;
-        }
-        return f->w->init_std * normal_at(f, d, (uint64_t)(row * q->whole[1] + column));
+    if (random) {
+        philox_normals(&f->stream, (uint64_t)(row * q->whole[1] + column), (size_t)count, out);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = random ? f->w->init_std * out[i] : q->init == INIT_ONE ? 1 : 0;
     }
 }
 
 static void fill_chunk(const struct filling *f, struct device *d, const struct program *p, val flat,
                        int64_t first, int64_t at, int64_t count)
 {
+    const struct weight_part *q = f->part;
+    int64_t columns = q->to[1] - q->from[1];
     double wide[1024], narrow[1024];
-    struct draws drawn = { .there = false };
 
-    for (int64_t i = 0; i < count; i += 1024) {
-        int64_t n = count - i < 1024 ? count - i : 1024;
+    for (int64_t i = 0, n; i < count; i += n) {
+        n = count - i < 1024 ? count - i : 1024;
+        for (int64_t k = 0, run; k < n; k += run) {
+            int64_t row = (first + i + k) / columns, column = (first + i + k) % columns;
 
-        for (int64_t k = 0; k < n; k++) {
-            wide[k] = initial_value(f, &drawn, first + i + k);
+            run = columns - column < n - k ? columns - column : n - k;
+            initial_values(f, q->from[0] + row, q->from[1] + column, run, wide + k);
         }
         put(d, p, flat, at + i, n, wide, narrow);
     }

@@ -1,4 +1,5 @@
 #include <math.h>
+#include <xxhash.h>
 #include "base/philox.h"
 #include "support/expect.h"
 
@@ -141,6 +142,32 @@ static void normal_numbers_follow_the_formula(void **state)
     }
 }
 
+/* Any beginning and end, and blocks whose index needs more than 32 bits. The digest says that each
+ * processor's form of the loops has the same bits. */
+static void normal_numbers_come_together(void **state)
+{
+    struct philox_stream s = philox_stream_make(5, "together");
+    const uint64_t firsts[] = { 0, 1, 127, 300, 8589934500, 0xffffffffffffff00 };
+    const size_t counts[] = { 0, 1, 2, 126, 127, 128, 129, 255, 1000 };
+    static double all[1 << 16];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof firsts / sizeof firsts[0]; i++) {
+        for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+            size_t n = counts[k] < -firsts[i] || firsts[i] == 0 ? counts[k] : (size_t)-firsts[i];
+
+            all[n] = -7;
+            philox_normals(&s, firsts[i], n, all);
+            assert_true(all[n] == -7);
+            for (size_t j = 0; j < n; j++) {
+                assert_true(all[j] == philox_normal(&s, firsts[i] + j));
+            }
+        }
+    }
+    philox_normals(&s, 0, 1 << 16, all);
+    assert_int_equal(XXH3_64bits(all, sizeof all), 0x7c7ce2340fb86faaULL);
+}
+
 static void normal_numbers_are_normal(void **state)
 {
     enum { DRAWS = 1 << 18 };
@@ -178,6 +205,7 @@ int main(void)
         cmocka_unit_test(bounded_numbers_keep_their_bound),
         cmocka_unit_test(a_bound_of_zero_is_our_mistake),
         cmocka_unit_test(normal_numbers_follow_the_formula),
+        cmocka_unit_test(normal_numbers_come_together),
         cmocka_unit_test(normal_numbers_are_normal),
     };
 
