@@ -20,8 +20,8 @@ enum {
                              : 4,
     TILE_VECS = LANES == 16 ? 3 : 2,
     PANEL = TILE_VECS * LANES,
-    CHUNK = 48 * TILE_ROWS, /* rows that share a packed panel */
-    WIDE = 8 * PANEL        /* columns that share a staged block of a */
+    CHUNK = 48 * TILE_ROWS,                     /* rows that share a packed panel */
+    WIDE = LANES == 16 ? 8 * PANEL : 16 * PANEL /* columns that share a staged block of a */
 };
 
 /* ---- terms ---- */
@@ -568,18 +568,26 @@ static int64_t units_of(int64_t n, int64_t unit)
     return (n + unit - 1) / unit;
 }
 
-/* Over how many of the threads the columns are split, the rows over the others: the grid whose
- * largest part is least, of equal ones that with the most columns (less is packed twice). */
+/* What one of `parts` of the columns by one of `others` of the rows takes: its elements, and what is
+ * packed for each block of them (an element packed costs about as much as PACKING of the product). */
+static int64_t part_cost(const struct product *p, int parts, int others)
+{
+    enum { PACKING = 8 };
+    int64_t rows = units_of(units_of(p->rows, TILE_ROWS), others) * TILE_ROWS,
+            cols = units_of(units_of(p->cols, LANES), parts) * LANES;
+    int64_t stages = lies_ready(&p->a, block_of(p->red)) ? 0 : units_of(cols, WIDE);
+
+    return rows * cols + PACKING * (rows * stages + cols * units_of(rows, CHUNK));
+}
+
+/* Over how many of the threads the columns are split, the rows over the others. */
 static int column_parts(const struct product *p, int threads)
 {
-    int64_t rows = units_of(p->rows, TILE_ROWS), cols = units_of(p->cols, LANES), least = INT64_MAX;
     int best = 1;
 
-    for (int parts = 1; parts <= threads; parts++) {
-        int64_t work = units_of(rows, threads / parts) * units_of(cols, parts);
-
-        if (threads % parts == 0 && work <= least) {
-            least = work;
+    for (int parts = 2; parts <= threads; parts++) {
+        if (threads % parts == 0 &&
+            part_cost(p, parts, threads / parts) < part_cost(p, best, threads / best)) {
             best = parts;
         }
     }

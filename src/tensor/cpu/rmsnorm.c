@@ -155,14 +155,30 @@ struct strip {
     int64_t col, cols;
 };
 
-/* sum += dy * x * inverse */
-static void add_row(float *sum, const elem *dy, const elem *x, float inverse, int64_t n)
+/* How far ahead of a column of x the same column of a later position lies, beyond what the
+ * processor fetches by itself: a strip may be less than a row, and the rest is another thread's. */
+static int64_t positions_ahead(const struct rmsnorm_args *a, int64_t ld)
 {
+    int64_t width = ld == 0 ? heads_of(a) * a->D : ld, ahead = FETCH_AHEAD / (int64_t)sizeof(elem);
+
+    return (ahead + width - 1) / width * width;
+}
+
+struct streams {
+    const elem *dy, *x;
+    int64_t dy_ahead, x_ahead; /* elements */
+};
+
+/* sum += dy * x * inverse */
+static void add_row(float *sum, const struct streams *s, float inverse, int64_t n)
+{
+    const elem *dy = s->dy, *x = s->x;
     int64_t i = 0;
 
     for (; i + LANES <= n; i += LANES) {
-        vec_store(sum + i,
-                  vec_load(sum + i) + elem_stream(dy + i) * (elem_stream(x + i) * inverse));
+        __builtin_prefetch(dy + i + s->dy_ahead);
+        __builtin_prefetch(x + i + s->x_ahead);
+        vec_store(sum + i, vec_load(sum + i) + elem_load(dy + i) * (elem_load(x + i) * inverse));
     }
     if (i < n) {
         vec slope = elem_load_some(dy + i, n - i) * (elem_load_some(x + i, n - i) * inverse);
@@ -175,14 +191,16 @@ static void rmsnorm_leaf(const void *context, int64_t sequence, float *sum)
 {
     const struct strip *strip = context;
     const struct rmsnorm_args *a = strip->a;
-    const elem *x = (const elem *)a->x + strip->col, *dy = (const elem *)a->dy + strip->col;
     int64_t from = sequence * a->S * heads_of(a), to = from + a->S * heads_of(a);
     struct row row = row_of(a, from);
+    struct streams s = { .dy_ahead = positions_ahead(a, a->lddy),
+                         .x_ahead = positions_ahead(a, a->ldx) };
 
     memset(sum, 0, (size_t)strip->cols * sizeof *sum);
     for (int64_t i = from; i < to; i++, row_next(a, &row)) {
-        add_row(sum, dy + row_at(a, a->lddy, row), x + row_at(a, a->ldx, row),
-                ((const float *)a->rstd)[i], strip->cols);
+        s.dy = (const elem *)a->dy + row_at(a, a->lddy, row) + strip->col;
+        s.x = (const elem *)a->x + row_at(a, a->ldx, row) + strip->col;
+        add_row(sum, &s, ((const float *)a->rstd)[i], strip->cols);
     }
 }
 

@@ -98,12 +98,14 @@ static inline dvec dvec_load(const float *at)
 #endif
 }
 
-/* Asks for what will be read or written two pages from here: at an address beyond the memory it
+enum { FETCH_AHEAD = 8192 }; /* bytes: two pages */
+
+/* Asks for what will be read or written FETCH_AHEAD from here: at an address beyond the memory it
  * does nothing. The processor's own prefetching ends at each page, which costs a stream from memory
  * up to a third of its rate. */
 static inline void fetch_ahead(const void *at)
 {
-    __builtin_prefetch((const char *)at + 8192);
+    __builtin_prefetch((const char *)at + FETCH_AHEAD);
 }
 
 static inline vec vec_select(ivec mask, vec yes, vec no)
